@@ -1,0 +1,21 @@
+#include "base/error.h"
+
+namespace torch_pjrt {
+
+const char* name(Code code) {
+  switch (code) {
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kInvalid:
+      return "invalid";
+    case Code::kPlugin:
+      return "plugin";
+    case Code::kIo:
+      return "io";
+    case Code::kInternal:
+      return "internal";
+  }
+  return "internal";
+}
+
+}  // namespace torch_pjrt

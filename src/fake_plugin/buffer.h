@@ -1,0 +1,73 @@
+// Buffers, and the host memory that they are.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "fake_plugin/counted.h"
+#include "fake_plugin/event.h"
+#include "fake_plugin/program.h"
+
+namespace torch_pjrt::fake {
+
+// As XLA's CPU plugins: less aligned memory is copied, not used as it is.
+inline constexpr size_t kAlignment = 64;
+
+// Memory of the plugin's own, or the caller's.
+class Storage {
+ public:
+  // Uninitialised memory.
+  explicit Storage(size_t size);
+  // The caller's memory. `released`, unless null, is set when the plugin no longer uses it.
+  Storage(void* data, bool writable, std::shared_ptr<Completion> released);
+  ~Storage();
+
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  // Whether an output may be put here.
+  bool writable() const { return writable_; }
+
+ private:
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+
+  std::unique_ptr<void, Free> owned_;
+  void* data_;
+  bool writable_;
+  std::shared_ptr<Completion> released_;
+};
+
+}  // namespace torch_pjrt::fake
+
+struct PJRT_Buffer : torch_pjrt::fake::Counted<PJRT_Buffer> {
+  PJRT_Client* client = nullptr;
+  torch_pjrt::fake::Shape shape;
+
+  // Throws a Failure if the memory was deleted or donated.
+  std::shared_ptr<torch_pjrt::fake::Storage> storage() const;
+  // The same, and takes the memory away; null instead of a Failure.
+  std::shared_ptr<torch_pjrt::fake::Storage> take();
+  void set_storage(std::shared_ptr<torch_pjrt::fake::Storage> storage);
+  bool is_deleted() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<torch_pjrt::fake::Storage> storage_;  // null when deleted or donated
+};
+
+namespace torch_pjrt::fake {
+
+// A buffer without a storage yet.
+std::unique_ptr<PJRT_Buffer> make_buffer(PJRT_Client* client, const Shape& shape);
+
+// PJRT_Client_BufferFromHostBuffer.
+void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args);
+
+}  // namespace torch_pjrt::fake

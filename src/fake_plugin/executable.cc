@@ -1,0 +1,182 @@
+#include "fake_plugin/executable.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "fake_plugin/buffer.h"
+#include "fake_plugin/client.h"
+#include "fake_plugin/table.h"
+
+namespace torch_pjrt::fake {
+namespace {
+
+constexpr std::string_view kName = "main";
+constexpr std::string_view kMemoryKind = "unpinned_host";
+constexpr std::string_view kFlops = "flops";
+
+std::unique_ptr<PJRT_Executable> describe(const std::shared_ptr<const Program>& program) {
+  auto executable = std::make_unique<PJRT_Executable>();
+  executable->program = program;
+  for (const Shape& result : program->results) {
+    executable->output_types.push_back(result.type);
+    executable->output_ranks.push_back(result.dims.size());
+    executable->output_dims.insert(executable->output_dims.end(), result.dims.begin(),
+                                   result.dims.end());
+    executable->memory_kinds.push_back(kMemoryKind.data());
+    executable->memory_kind_sizes.push_back(kMemoryKind.size());
+  }
+  PJRT_NamedValue& flops = executable->flops;
+  flops.struct_size = sizeof(flops);
+  flops.name = kFlops.data();
+  flops.name_size = kFlops.size();
+  flops.type = PJRT_NamedValue_kFloat;
+  flops.float_value = 0;
+  flops.value_size = 1;
+  return executable;
+}
+
+bool may_donate(const PJRT_ExecuteOptions& options, size_t argument) {
+  const int64_t* begin = options.non_donatable_input_indices;
+  const int64_t* end = begin + options.num_non_donatable_input_indices;
+  return std::find(begin, end, static_cast<int64_t>(argument)) == end;
+}
+
+// Throws if the arguments don't fit the program. Like XLA, it compares sizes in bytes only.
+void check_arguments(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
+  if (args.num_devices != 1) {
+    fail(PJRT_Error_Code_UNIMPLEMENTED, "fake plugin: execution on ", args.num_devices, " devices");
+  }
+  if (args.num_args != program.parameters.size()) {
+    fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: ", args.num_args,
+         " arguments for a program with ", program.parameters.size());
+  }
+  for (size_t i = 0; i < args.num_args; ++i) {
+    const PJRT_Buffer& argument = *args.argument_lists[0][i];
+    argument.storage();
+    const size_t size = argument.shape.num_bytes();
+    const size_t expected = program.parameters[i].num_bytes();
+    if (size != expected) {
+      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", i, " has ", size,
+           " bytes, the program wants ", expected);
+    }
+  }
+}
+
+// Throws if a buffer that is to be donated is passed twice.
+void check_donation(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
+  PJRT_Buffer* const* arguments = args.argument_lists[0];
+  for (const std::optional<size_t>& donor : program.donors) {
+    if (!donor || !may_donate(*args.options, *donor)) continue;
+    if (std::count(arguments, arguments + args.num_args, arguments[*donor]) > 1) {
+      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", *donor,
+           " is donated and passed a second time");
+    }
+  }
+}
+
+// The memory of output `i`: its donor's if it may be written to, else fresh.
+std::shared_ptr<Storage> output_storage(const Program& program, size_t i,
+                                        const PJRT_LoadedExecutable_Execute_Args& args) {
+  const std::optional<size_t>& donor = program.donors[i];
+  if (donor && may_donate(*args.options, *donor)) {
+    std::shared_ptr<Storage> storage = args.argument_lists[0][*donor]->take();
+    if (storage && storage->writable()) return storage;
+  }
+  return std::make_shared<Storage>(program.results[i].num_bytes());
+}
+
+void execute(PJRT_LoadedExecutable_Execute_Args& args) {
+  if (args.executable->deleted) {
+    fail(PJRT_Error_Code_FAILED_PRECONDITION, "fake plugin: the executable has been deleted");
+  }
+  const Program& program = *args.executable->program;
+  check_arguments(program, args);
+  check_donation(program, args);
+  std::vector<std::unique_ptr<PJRT_Buffer>> outputs;
+  outputs.reserve(program.results.size());
+  for (size_t i = 0; i < program.results.size(); ++i) {
+    outputs.push_back(make_buffer(args.executable->client, program.results[i]));
+    outputs.back()->set_storage(output_storage(program, i, args));
+  }
+  if (args.device_complete_events) args.device_complete_events[0] = make_event();
+  for (size_t i = 0; i < outputs.size(); ++i) args.output_lists[0][i] = outputs[i].release();
+}
+
+void add_loaded(Table& table) {
+  table.add_destructor<&PJRT_Api::PJRT_LoadedExecutable_Destroy>(
+      [](auto& args) { std::unique_ptr<PJRT_LoadedExecutable> owner(args.executable); });
+  table.add<&PJRT_Api::PJRT_LoadedExecutable_GetExecutable>(
+      [](auto& args) { args.executable = describe(args.loaded_executable->program).release(); });
+  table.add<&PJRT_Api::PJRT_LoadedExecutable_AddressableDevices>([](auto& args) {
+    args.addressable_devices = args.executable->client->device_list.data();
+    args.num_addressable_devices = 1;
+  });
+  table.add<&PJRT_Api::PJRT_LoadedExecutable_Delete>(
+      [](auto& args) { args.executable->deleted = true; });
+  table.add<&PJRT_Api::PJRT_LoadedExecutable_IsDeleted>(
+      [](auto& args) { args.is_deleted = args.executable->deleted; });
+  table.add<&PJRT_Api::PJRT_LoadedExecutable_Execute>([](auto& args) { execute(args); });
+}
+
+void add_facts(Table& table) {
+  table.add<&PJRT_Api::PJRT_Executable_Name>([](auto& args) {
+    args.executable_name = kName.data();
+    args.executable_name_size = kName.size();
+  });
+  table.add<&PJRT_Api::PJRT_Executable_NumReplicas>([](auto& args) { args.num_replicas = 1; });
+  table.add<&PJRT_Api::PJRT_Executable_NumPartitions>([](auto& args) { args.num_partitions = 1; });
+  table.add<&PJRT_Api::PJRT_Executable_SizeOfGeneratedCodeInBytes>([](auto& args) {
+    args.size_in_bytes = static_cast<int64_t>(args.executable->program->text_size);
+  });
+  table.add<&PJRT_Api::PJRT_Executable_GetCostAnalysis>([](auto& args) {
+    args.properties = &args.executable->flops;
+    args.num_properties = 1;
+  });
+}
+
+void add_outputs(Table& table) {
+  table.add<&PJRT_Api::PJRT_Executable_NumOutputs>(
+      [](auto& args) { args.num_outputs = args.executable->program->results.size(); });
+  table.add<&PJRT_Api::PJRT_Executable_OutputElementTypes>([](auto& args) {
+    args.output_types = args.executable->output_types.data();
+    args.num_output_types = args.executable->output_types.size();
+  });
+  table.add<&PJRT_Api::PJRT_Executable_OutputDimensions>([](auto& args) {
+    args.num_outputs = args.executable->output_ranks.size();
+    args.dims = args.executable->output_dims.data();
+    args.dim_sizes = args.executable->output_ranks.data();
+  });
+  table.add<&PJRT_Api::PJRT_Executable_OutputMemoryKinds>([](auto& args) {
+    args.num_outputs = args.executable->memory_kinds.size();
+    args.memory_kinds = args.executable->memory_kinds.data();
+    args.memory_kind_sizes = args.executable->memory_kind_sizes.data();
+  });
+}
+
+}  // namespace
+
+void compile(PJRT_Client_Compile_Args& args) {
+  const std::string_view format(args.program->format, args.program->format_size);
+  if (format != "mlir") {
+    fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: program format '", format, "'");
+  }
+  if (args.compile_options_size == 0) {
+    // XLA aborts the process, which a test could only learn less from.
+    fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no compile options");
+  }
+  auto executable = std::make_unique<PJRT_LoadedExecutable>();
+  executable->program =
+      std::make_shared<const Program>(parse_program({args.program->code, args.program->code_size}));
+  executable->client = args.client;
+  args.executable = executable.release();
+}
+
+void add_executable_functions(Table& table) {
+  table.add_destructor<&PJRT_Api::PJRT_Executable_Destroy>(
+      [](auto& args) { std::unique_ptr<PJRT_Executable> owner(args.executable); });
+  add_loaded(table);
+  add_facts(table);
+  add_outputs(table);
+}
+
+}  // namespace torch_pjrt::fake

@@ -1,0 +1,45 @@
+#include "fake_plugin/table.h"
+
+namespace torch_pjrt::fake {
+
+Table::Table() {
+  api_.struct_size = sizeof(api_);
+  api_.pjrt_api_version.struct_size = sizeof(api_.pjrt_api_version);
+  api_.pjrt_api_version.major_version = PJRT_API_MAJOR;
+  api_.pjrt_api_version.minor_version = PJRT_API_MINOR;
+  add_plugin_functions(*this);
+  add_error_functions(*this);
+  add_event_functions(*this);
+  add_client_functions(*this);
+  add_device_functions(*this);
+  add_buffer_functions(*this);
+  add_executable_functions(*this);
+}
+
+void Table::check_size(size_t size, size_t expected, std::string_view function) {
+  constexpr size_t kMostPadding = alignof(void*) - 1;
+  if (size + kMostPadding < expected) {
+    fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: ", function, ": struct_size is ", size,
+         ", at least ", expected, " is expected");
+  }
+}
+
+void Calls::add() {
+  const int64_t call = ++count_;
+  if (call == failing_) {
+    fail(PJRT_Error_Code_INTERNAL, "fake plugin: ", name_, " was told to fail at call ", call);
+  }
+}
+
+bool Calls::fail_at(int64_t nth) {
+  if (!can_fail_ || nth < 1) return false;
+  failing_ = count_ + nth;
+  return true;
+}
+
+void Calls::reset() {
+  count_ = 0;
+  failing_ = 0;
+}
+
+}  // namespace torch_pjrt::fake

@@ -1,0 +1,107 @@
+#include "graph/graph.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace torch_pjrt {
+namespace {
+
+ScalarClass classify(const Number& n) {
+  const double v = n.as_float();
+  // -0.0 is no zero here: x + -0.0 and x + 0.0 differ.
+  if (v == 0) return n.is_float && __builtin_signbit(n.f) ? ScalarClass::kOther : ScalarClass::kZero;
+  if (v == 1) return ScalarClass::kOne;
+  if (v == -1) return ScalarClass::kMinusOne;
+  return ScalarClass::kOther;
+}
+
+void check_values(const Graph& graph, const std::string& op, const Arg& arg) {
+  if (const auto* ref = std::get_if<ValueRef>(&arg.v)) {
+    if (ref->id < 0 || ref->id >= graph.num_values) {
+      fail(Code::kInternal, op, " reads the value %", ref->id, ", which doesn't exist");
+    }
+  } else if (const auto* list = std::get_if<ArgList>(&arg.v)) {
+    for (const Arg& a : *list) check_values(graph, op, a);
+  }
+}
+
+void mark(const Graph& graph, const Size& size, std::vector<bool>& used) {
+  if (size.is_symbolic()) graph.exprs.mark_symbols(size.expr, used);
+}
+
+void mark(const Graph& graph, const SymType& type, std::vector<bool>& used) {
+  for (const Size& s : type.dims) mark(graph, s, used);
+  for (const Size& s : type.strides) mark(graph, s, used);
+  mark(graph, type.offset, used);
+}
+
+void mark(const Graph& graph, const Arg& arg, std::vector<bool>& used) {
+  if (const auto* size = std::get_if<Size>(&arg.v)) {
+    mark(graph, *size, used);
+  } else if (const auto* list = std::get_if<ArgList>(&arg.v)) {
+    for (const Arg& a : *list) mark(graph, a, used);
+  }
+}
+
+}  // namespace
+
+DType dtype_of(ScalarKind kind) {
+  switch (kind) {
+    case ScalarKind::kBool:
+      return DType::kBool;
+    case ScalarKind::kInt:
+      return DType::kI64;
+    case ScalarKind::kFloat:
+      break;
+  }
+  return DType::kF64;
+}
+
+Scalar Scalar::constant(ScalarKind kind, const Number& number) { return {kind, classify(number), number, -1}; }
+
+int32_t Graph::add_tensor_input(std::string name, SymType type) {
+  Input input;
+  input.name = std::move(name);
+  input.type = std::move(type);
+  input.value = num_values++;
+  inputs.push_back(std::move(input));
+  return static_cast<int32_t>(inputs.size() - 1);
+}
+
+int32_t Graph::add_number_input(std::string name, Size number) {
+  Input input;
+  input.kind = Input::Kind::kNumber;
+  input.name = std::move(name);
+  input.number = number;
+  inputs.push_back(std::move(input));
+  return static_cast<int32_t>(inputs.size() - 1);
+}
+
+int32_t Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results, std::string source) {
+  for (const NamedArg& a : args) check_values(*this, op, a.arg);
+  Node node{std::move(op), std::move(args), num_values, std::move(results), std::move(source)};
+  num_values += static_cast<int32_t>(node.results.size());
+  nodes.push_back(std::move(node));
+  return static_cast<int32_t>(nodes.size() - 1);
+}
+
+Slot Graph::add_scalar(Scalar scalar) {
+  scalars.push_back(scalar);
+  return {static_cast<int32_t>(scalars.size() - 1)};
+}
+
+std::vector<bool> structural_symbols(const Graph& graph) {
+  std::vector<bool> used(graph.exprs.symbols().size());
+  for (const Input& input : graph.inputs) mark(graph, input.type, used);
+  for (const Node& node : graph.nodes) {
+    for (const NamedArg& a : node.args) mark(graph, a.arg, used);
+    for (const SymType& t : node.results) mark(graph, t, used);
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.kind == Output::Kind::kValue) mark(graph, output.type, used);
+  }
+  return used;
+}
+
+}  // namespace torch_pjrt

@@ -1,0 +1,125 @@
+// The captured program: one node type, built from ATen overloads, with symbolic sizes and scalar values apart.
+//
+// A number in a graph is structure or value. Structure (a dim, an axis, a flag) is an `Arg`. A value (a scalar operand, a
+// learning rate) moves to `Graph::scalars` when the node is added; the node keeps its slot, and canonical bytes hold the
+// slot's kind and class, never the number, so that a changing value makes no new program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/type.h"
+#include "graph/expr.h"
+
+namespace torch_pjrt {
+
+using ValueId = int32_t;  // a tensor: a graph input or a node's result
+
+// A tensor's type with sizes that may be symbolic; strides and offset in elements.
+struct SymType {
+  DType dtype = DType::kF32;
+  std::vector<Size> dims;
+  std::vector<Size> strides;
+  Size offset;
+};
+
+enum class ScalarKind : uint8_t { kBool, kInt, kFloat };
+enum class ScalarClass : uint8_t { kZero, kOne, kMinusOne, kOther };
+
+// The element type in which a program takes a scalar of that kind: bool, i64 or f64.
+DType dtype_of(ScalarKind kind);
+
+// A 0-d argument of the program whose number is known at capture or computed from symbols at each call.
+struct Scalar {
+  ScalarKind kind = ScalarKind::kFloat;
+  ScalarClass scalar_class = ScalarClass::kOther;
+  Number number;     // expr < 0: the number
+  ExprId expr = -1;  // >= 0: evaluated at each call; class kOther
+
+  static Scalar constant(ScalarKind kind, const Number& number);
+  static Scalar symbolic(ScalarKind kind, ExprId expr) { return {kind, ScalarClass::kOther, {}, expr}; }
+};
+
+struct None {
+  bool operator==(const None&) const = default;
+};
+struct ValueRef {
+  ValueId id;
+};
+struct Slot {
+  int32_t index;  // in Graph::scalars
+};
+struct Arg;
+using ArgList = std::vector<Arg>;
+
+struct Arg {
+  std::variant<None, ValueRef, Slot, Size, bool, double, std::string, DType, ArgList> v;
+};
+
+struct NamedArg {
+  std::string name;  // as in the op's schema
+  Arg arg;
+};
+
+struct Node {
+  std::string op;              // ATen overload, e.g. "aten::add.Tensor"
+  std::vector<NamedArg> args;  // all of the schema's, defaults filled in, in schema order
+  ValueId first_result = 0;    // results have consecutive ids
+  std::vector<SymType> results;
+  std::string source;  // the user's line, for messages; not part of canonical bytes
+};
+
+struct Input {
+  enum class Kind : uint8_t { kTensor, kNumber };
+  Kind kind = Kind::kTensor;
+  std::string name;   // for messages
+  SymType type;       // kTensor
+  ValueId value = 0;  // kTensor
+  Size number;        // kNumber: an int, usually a symbol
+};
+
+struct Output {
+  enum class Kind : uint8_t {
+    kValue,  // computed by the program
+    kInput,  // the input tensor itself
+    kView,   // a view of an input: its memory with this type's dims, strides and offset
+    kNumber,
+    kNone,
+  };
+  Kind kind = Kind::kNone;
+  ValueId value = 0;      // kValue
+  int32_t input = -1;     // kInput, kView: index in Graph::inputs
+  SymType type;           // kValue, kView
+  Scalar number;          // kNumber
+};
+
+struct Graph {
+  Exprs exprs;
+  std::vector<Scalar> scalars;
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;
+  std::vector<Output> outputs;
+  int32_t num_values = 0;
+
+  // Adds an input; returns its index in `inputs`.
+  int32_t add_tensor_input(std::string name, SymType type);
+  int32_t add_number_input(std::string name, Size number);
+  // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a value that doesn't exist.
+  int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results, std::string source);
+  Slot add_scalar(Scalar scalar);
+};
+
+// Symbols that reach structure (one flag per symbol): only these are part of a program's key.
+std::vector<bool> structural_symbols(const Graph& graph);
+
+// A deterministic text of the graph, one node a line, for logs and dumps.
+std::string print(const Graph& graph);
+
+// The bytes that identify the program that the graph stands for: everything but names, sources, hints and the numbers of
+// scalars. Equal bytes mean that one compiled program serves both.
+std::string canonical_bytes(const Graph& graph);
+
+}  // namespace torch_pjrt

@@ -1,0 +1,227 @@
+"""Arguments of `python -m torch_pjrt bench`, and the run from there to the exit status.
+
+torch is imported only once the arguments are known to be good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .models.registry import MODELS, Spec, nearest
+
+if TYPE_CHECKING:
+    from .results import ModelResult, Run
+    from .runner import Options
+
+OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+DEFAULT_BACKEND = "torchxla_trace_once"
+EXTRA = 'pip install "torch-pjrt[bench]"'
+
+_DESCRIPTION = """\
+Compares compiled models with eager PyTorch, by the conventions of PyTorch's benchmarks/dynamo.
+Every model is checked against eager first; one that is wrong is reported and not timed.
+"""
+_EPILOG = """\
+Only ratios (speed-up, geomean) are to be quoted: milliseconds hold for one machine and one run.
+exit status: 0 all passed, 1 a model was wrong or failed, 2 usage, 130 interrupted by Ctrl-C
+(what was measured until then is printed and written).
+"""
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive whole number")
+    return number
+
+
+def _new_file(text: str) -> Path:
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder '{path.parent}'")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"'{path}' is a folder")
+    return path
+
+
+def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_pjrt bench",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--accuracy", action="store_true", help="check only")
+    what.add_argument("--performance", action="store_true", help="check, then time")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--inference", action="store_true", help="eval mode without gradients (the default)"
+    )
+    kind.add_argument("--training", action="store_true", help="not available yet")
+    parser.add_argument(
+        "--backend",
+        action="append",
+        metavar="NAME",
+        help="a backend of torch.compile; may be repeated, then all are timed in the same rounds "
+        f"(default: {DEFAULT_BACKEND})",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="MODEL",
+        help=f"run this model; may be repeated (default: all of {', '.join(models)})",
+    )
+    parser.add_argument(
+        "--randomize-input",
+        action="store_true",
+        help="new random inputs for every round, the same for eager and compiled",
+    )
+    parser.add_argument(
+        "--repeat", type=_positive, default=30, metavar="N", help="rounds to time (default: 30)"
+    )
+    parser.add_argument(
+        "--iterations-per-run",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="calls in each timed sample (default: 1)",
+    )
+    parser.add_argument(
+        "--batch-size", type=_positive, metavar="N", help="instead of each model's own"
+    )
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="keep eager and compiled to N CPUs"
+    )
+    parser.add_argument("--output", type=_new_file, metavar="FILE", help="write a CSV table")
+    parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the full record")
+    return parser
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    models: Mapping[str, Spec] = MODELS,
+    isolated: bool = True,
+) -> int:
+    """Runs the benchmark and returns the exit status; usage errors raise SystemExit(2).
+
+    models can be others than the ten; isolated=False keeps them in this process (see runner).
+    """
+    parser = make_parser(models)
+    parsed = parser.parse_args(arguments)
+    if parsed.training:
+        parser.error("--training is not available yet: only inference can be measured")
+    specs = _chosen(parser, models, parsed.only)
+    _require_packages(parser, specs)
+    backends = tuple(dict.fromkeys(parsed.backend or [DEFAULT_BACKEND]))
+
+    from . import environment
+
+    if parsed.threads is not None:
+        if parsed.threads > environment.usable_cores():
+            parser.error(f"--threads: only {environment.usable_cores()} CPUs can be used")
+        environment.limit_cores(parsed.threads)
+    _check_backends(parser, backends)
+
+    from .runner import Options
+
+    options = Options(
+        mode="performance" if parsed.performance else "accuracy",
+        backends=backends,
+        repeat=parsed.repeat,
+        iterations_per_run=parsed.iterations_per_run,
+        randomize_input=parsed.randomize_input,
+        batch_size=parsed.batch_size,
+        threads=parsed.threads,
+    )
+    run = _run(specs, options, parsed.output, parsed.json, isolated)
+    if run.interrupted:
+        return INTERRUPTED
+    return FAILED if run.failed else OK
+
+
+def _run(
+    specs: Sequence[Spec],
+    options: Options,
+    csv_file: Path | None,
+    json_file: Path | None,
+    isolated: bool,
+) -> Run:
+    """Runs, prints and writes. The files are rewritten after every model, and so hold what was
+    measured whatever happens next."""
+    from . import environment, report, results, runner
+
+    run = results.Run(
+        mode=options.mode,
+        backends=list(options.backends),
+        options={
+            "repeat": options.repeat,
+            "iterations_per_run": options.iterations_per_run,
+            "randomize_input": options.randomize_input,
+            "seed": runner.SEED,
+        },
+        environment=environment.describe(options.threads),
+    )
+    files = ((csv_file, "csv"), (json_file, "json"))
+
+    def on_result(result: ModelResult) -> None:
+        run.models.append(result)
+        results.write_all(run, files)
+
+    try:
+        with report.ProgressDisplay([spec.name for spec in specs]) as display:
+            run.interrupted = runner.run_models(specs, options, display.show, on_result, isolated)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    results.write_all(run, files)
+    report.print_report(run)
+    return run
+
+
+def _chosen(
+    parser: argparse.ArgumentParser, models: Mapping[str, Spec], only: Sequence[str] | None
+) -> list[Spec]:
+    chosen = []
+    for name in dict.fromkeys(only or models):
+        if name not in models:
+            parser.error(_unknown("model", name, list(models)))
+        chosen.append(models[name])
+    return chosen
+
+
+def _check_backends(parser: argparse.ArgumentParser, backends: Sequence[str]) -> None:
+    import torch._dynamo
+
+    known = torch._dynamo.list_backends(exclude_tags=())
+    for name in backends:
+        if name not in known:
+            parser.error(_unknown("backend", name, known))
+
+
+def _unknown(kind: str, name: str, known: Sequence[str]) -> str:
+    close = nearest(name, known)
+    if close:
+        return f"unknown {kind} '{name}'; did you mean '{close}'?"
+    return f"unknown {kind} '{name}'; there are {', '.join(sorted(known))}"
+
+
+def _require_packages(parser: argparse.ArgumentParser, specs: Sequence[Spec]) -> None:
+    needed = {"rich": "the benchmark's tables"}
+    for spec in specs:
+        needed |= dict.fromkeys(spec.requires, f"model {spec.name}")
+    for package, purpose in needed.items():
+        if importlib.util.find_spec(package) is None:
+            parser.error(f"{purpose} needs the package '{package}': {EXTRA}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What Dynamo and our core count, and what the counts must be in a warmed-up timed region."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+# Our counters that must not move once a model is warm.
+STILL_WHEN_WARM = ("captures", "compiles", "copied_inputs")
+# Dynamo's count of captured graphs, under a name of its own: there for every backend.
+GRAPHS = "dynamo_graphs"
+GRAPH_BREAKS = "dynamo_graph_breaks"
+
+
+def is_ours(backend: str) -> bool:
+    """Whether torch_pjrt registered this backend of torch.compile."""
+    from torch._dynamo.backends.registry import lookup_backend
+
+    return (getattr(lookup_backend(backend), "__module__", None) or "").split(".")[
+        0
+    ] == "torch_pjrt"
+
+
+def read(ours: bool) -> dict[str, int]:
+    """The counts now: Dynamo's, and with `ours` those of torch_pjrt.stats()."""
+    from torch._dynamo.utils import counters as dynamo
+
+    counts = {
+        GRAPHS: int(dynamo["stats"]["unique_graphs"]),
+        GRAPH_BREAKS: sum(dynamo["graph_break"].values()),
+    }
+    if ours:
+        import torch_pjrt
+
+        counts |= {name: int(value) for name, value in torch_pjrt.stats().items()}
+    return counts
+
+
+@dataclass
+class Watch:
+    """Adds up how far the counts move while watching."""
+
+    ours: bool
+    moved: Counter[str] = field(default_factory=Counter)
+    entered: int = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        before = read(self.ours)
+        self.entered += 1
+        try:
+            yield
+        finally:
+            for name, value in read(self.ours).items():
+                self.moved[name] += value - before.get(name, 0)
+
+
+def cold_warnings(cold: Mapping[str, int], ours: bool) -> list[str]:
+    """What the counts of a cold first call say against it; empty is good."""
+    warnings = []
+    if cold.get(GRAPHS, 0) == 0:
+        warnings.append("Dynamo captured nothing")
+    if cold.get(GRAPH_BREAKS, 0):
+        warnings.append(f"{cold[GRAPH_BREAKS]} graph breaks")
+    if ours and cold.get("compiles", 0) == 0:
+        warnings.append("first call compiled nothing: its time isn't cold")
+    return warnings
+
+
+def warm_warnings(warm: Mapping[str, int], calls: int, ours: bool) -> list[str]:
+    """What the counts of `calls` timed calls say against them; empty is good."""
+    if not ours:
+        graphs = warm.get(GRAPHS, 0)
+        return [f"{graphs} {GRAPHS} while timed"] if graphs else []
+    warnings = [f"{warm[name]} {name} while timed" for name in STILL_WHEN_WARM if warm.get(name)]
+    if warm.get("executions", 0) < calls:
+        warnings.append(f"{warm.get('executions', 0)} executions in {calls} calls")
+    return warnings

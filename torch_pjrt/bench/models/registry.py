@@ -1,0 +1,137 @@
+"""Name -> Spec for the ten models of the published tables. Imports torch only when one is built."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    Inputs = tuple[torch.Tensor, ...]
+    MakeInputs = Callable[[int, torch.Generator], Inputs]
+
+TOKENS = 128
+IMAGE_SIZE = 224
+VOCABULARY = 30522
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A model and how it is run.
+
+    make() gives the freshly initialised module (in training mode) from torch's default generator.
+    inputs(batch, generator) gives its positional arguments, CPU tensors. parameters is the count
+    that was published for the architecture. batch_size keeps one eager call on two CPU cores well
+    under a second. published_once is the speed-up in R1's table (on a GPU), None if it has no row.
+    requires names the packages beyond torch that make() imports.
+    """
+
+    name: str
+    family: str
+    make: Callable[[], nn.Module]
+    inputs: MakeInputs
+    parameters: int
+    batch_size: int
+    published_once: float | None = None
+    requires: tuple[str, ...] = ()
+
+    def build(self, seed: int) -> nn.Module:
+        """The model in eval mode, the same for the same seed; torch's generator is left as it was.
+
+        Batch norms get random running statistics, so that no layer is an identity. Under
+        `torch.device("meta")` nothing is allocated.
+        """
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = self.make()
+            _randomize_running_statistics(model)
+        return model.eval()
+
+
+def _randomize_running_statistics(model: nn.Module) -> None:
+    from torch import nn
+
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            module.running_mean.normal_(0.0, 0.2)
+            module.running_var.uniform_(0.5, 2.0)
+
+
+def _images(batch: int, generator: torch.Generator) -> Inputs:
+    """One float32 tensor [batch, 3, 224, 224], standard normal."""
+    import torch
+
+    return (torch.randn(batch, 3, IMAGE_SIZE, IMAGE_SIZE, generator=generator),)
+
+
+def _tokens(batch: int, generator: torch.Generator) -> Inputs:
+    """One int64 tensor [batch, 128] of token ids."""
+    import torch
+
+    return (torch.randint(0, VOCABULARY, (batch, TOKENS), generator=generator),)
+
+
+def _definition(module: str, function: str) -> Callable[[], nn.Module]:
+    """A call of models.<module>.<function>, which is imported at the call."""
+
+    def make() -> nn.Module:
+        found = importlib.import_module(f"{__package__}.{module}")
+        built: nn.Module = getattr(found, function)()
+        return built
+
+    return make
+
+
+def _vision(
+    name: str, module: str, parameters: int, batch_size: int, published_once: float
+) -> Spec:
+    return Spec(
+        name=name,
+        family=module,
+        make=_definition(module, name),
+        inputs=_images,
+        parameters=parameters,
+        batch_size=batch_size,
+        published_once=published_once,
+    )
+
+
+_ALL = (
+    _vision("resnet18", "resnet", 11_689_512, 4, 1.346),
+    _vision("resnet50", "resnet", 25_557_032, 4, 1.153),
+    _vision("resnext50_32x4d", "resnet", 25_028_904, 4, 1.381),
+    _vision("alexnet", "plain", 61_100_840, 8, 1.045),
+    _vision("mobilenet_v2", "mobile", 3_504_872, 8, 1.562),
+    _vision("mnasnet1_0", "mobile", 4_383_312, 8, 1.303),
+    _vision("squeezenet1_1", "plain", 1_235_496, 8, 1.278),
+    _vision("vgg16", "plain", 138_357_544, 1, 1.076),
+    Spec(
+        name="BERT_pytorch",
+        family="bert",
+        make=_definition("bert", "bert_base"),
+        inputs=_tokens,
+        parameters=109_482_240,
+        batch_size=1,
+        published_once=2.224,
+        requires=("transformers",),
+    ),
+    _vision("timm_vision_transformer", "vit", 22_050_664, 4, 1.81),
+)
+
+MODELS: Mapping[str, Spec] = {spec.name: spec for spec in _ALL}
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name` whatever the case, or None if none is at all like it."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.4)
+    return by_lower[found[0]] if found else None

@@ -1,0 +1,205 @@
+"""What a person sees: progress on stderr while it runs, tables on stdout at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import IO, Self
+
+import rich.box
+import rich.console
+import rich.progress
+import rich.table
+import rich.text
+
+from .results import BackendResult, ModelResult, Run
+from .timing import geomean
+
+PLAIN_WIDTH = 500
+NOTHING = "-"
+# Each backend's columns, by mode.
+TIMED = ["speed-up", "ms", "compile s", "error", "warnings"]
+CHECKED = ["result", "error", "rule", "warnings"]
+
+
+class ProgressDisplay:
+    """Shows what runs: a bar on a terminal, else a line of text per stage.
+
+    Nothing is drawn between calls of show(), so that drawing can't disturb a measurement, and no
+    thread is started, so that the process may fork.
+    """
+
+    def __init__(self, models: Sequence[str], stream: IO[str] | None = None) -> None:
+        self._models = list(models)
+        self._stream = stream or sys.stderr
+        self._last_line = ""
+        self._bar: rich.progress.Progress | None = None
+        if self._stream.isatty():
+            self._bar = rich.progress.Progress(
+                rich.progress.MofNCompleteColumn(),
+                rich.progress.BarColumn(),
+                rich.progress.TextColumn("{task.description}"),
+                console=rich.console.Console(file=self._stream),
+                auto_refresh=False,
+                transient=True,
+            )
+            self._models_task = self._bar.add_task("models", total=len(self._models))
+            self._rounds_task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def show(self, model: str, stage: str, done: int, total: int) -> None:
+        """`stage` of `model`; done and total count rounds, 0 of 0 if there are none."""
+        position = self._models.index(model)
+        if self._bar:
+            self._bar.update(self._models_task, completed=position)
+            self._bar.update(
+                self._rounds_task, description=f"{model}: {stage}", completed=done, total=total
+            )
+            self._bar.refresh()
+            return
+        line = f"[{position + 1}/{len(self._models)}] {model}: {stage}"
+        if line != self._last_line:
+            print(line, file=self._stream, flush=True)
+            self._last_line = line
+
+
+def header(run: Run) -> list[str]:
+    """Lines that say what ran where."""
+    where = run.environment
+    versions = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
+    options = ", ".join(f"{name} {value}" for name, value in run.options.items())
+    return [
+        f"torch-pjrt benchmark: {run.mode}, inference, float32; {where['date']}",
+        versions,
+        f"{where['processor']}, {where['cores']} cores, {where['threads']} threads; "
+        f"{where['system']}",
+        options,
+    ]
+
+
+def table(run: Run) -> tuple[list[str], list[list[str]]]:
+    """Column titles and one row of cells per model."""
+    performance = run.mode == "performance"
+    titles = ["model", "batch"] + (["eager ms"] if performance else [])
+    for backend in run.backends:
+        titles += [f"{backend} {part}" for part in (TIMED if performance else CHECKED)]
+    titles += ["R1 once (GPU, published)"] if performance else []
+    return titles, [_row(run, model, performance) for model in run.models]
+
+
+def _row(run: Run, model: ModelResult, performance: bool) -> list[str]:
+    name = model.name
+    if model.interrupted:
+        name += f" (interrupted, {len(model.baseline_samples_s)} rounds)"
+    cells = [name, str(model.batch_size)]
+    cells += [_milliseconds(model.baseline_s)] if performance else []
+    for result in model.backends:
+        speedup = model.speedup(result)
+        verdict = _verdict(result)
+        if performance:
+            timed = verdict if speedup is None else f"{speedup:.3f}"
+            cells += [timed, _milliseconds(result.latency_s), _seconds(result.compilation_s)]
+            cells += [_error(result)]
+        else:
+            cells += [verdict, _error(result), result.rule or NOTHING]
+        cells.append("; ".join(result.warnings) or NOTHING)
+    if performance:
+        cells.append(NOTHING if model.published_once is None else f"{model.published_once:.3f}")
+    return cells
+
+
+def _verdict(result: BackendResult) -> str:
+    return {"pending": "not run", "passed": "passed", "wrong": "WRONG", "failed": "FAILED"}[
+        result.status
+    ]
+
+
+def _milliseconds(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    milliseconds = seconds * 1e3
+    return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds:.2f}"
+
+
+def _error(result: BackendResult) -> str:
+    return NOTHING if result.error is None else f"{result.error:.1e}"
+
+
+def failures(run: Run) -> list[str]:
+    """A line for each model and backend that failed, with the reason."""
+    return [
+        f"{model.name}, {result.backend}: {_verdict(result)}: {result.message}"
+        for model in run.models
+        for result in model.backends
+        if result.status in ("wrong", "failed")
+    ]
+
+
+def geomeans(run: Run) -> list[str]:
+    """A line for each backend, with the published figure over the same models if there is."""
+    lines = []
+    for backend in run.backends:
+        mean = run.geomean(backend)
+        models = [model for model, _ in run.speedups(backend)]
+        if mean is None:
+            lines.append(f"geomean {backend}: nothing was timed")
+            continue
+        line = f"geomean {backend}: {mean:.3f} over {len(models)} of {len(run.models)} models"
+        published = [model.published_once for model in models if model.published_once is not None]
+        if len(published) == len(models):
+            line += f" (R1 once, published, over the same: {geomean(published):.3f})"
+        lines.append(line)
+    return lines
+
+
+NOTES = (
+    "speed-up: median(eager) / median(compiled), measured in turns. Quote ratios only: the "
+    "milliseconds hold for this machine and this run.",
+    "compile s: first call less a warm one. error: the largest, as a part of the output's scale.",
+    "R1 once: the published table's, measured on a GPU against that table's own baseline.",
+)
+
+
+def print_report(run: Run, stream: IO[str] | None = None) -> None:
+    """Header, table, failures, geomeans and notes; Markdown without colours off a terminal."""
+    stream = stream or sys.stdout
+    blocks = [*header(run), "", _drawn(*table(run), stream), ""]
+    if run.interrupted:
+        blocks.append("Interrupted: these are the models measured until then.")
+    blocks += failures(run)
+    if run.mode == "performance":
+        blocks += [*NOTES, *geomeans(run)]
+    print("\n".join(blocks), file=stream, flush=True)
+
+
+def _drawn(titles: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str]) -> str:
+    """The table as text: fitted to the terminal, or Markdown where `stream` isn't one."""
+    terminal = stream.isatty()
+    drawn = rich.table.Table(box=rich.box.SIMPLE_HEAD if terminal else rich.box.MARKDOWN)
+    for position, title in enumerate(titles):
+        drawn.add_column(title, justify="left" if position == 0 else "right")
+    for row in rows:
+        drawn.add_row(*map(rich.text.Text, row))
+    console = rich.console.Console(file=stream, width=None if terminal else PLAIN_WIDTH)
+    with console.capture() as captured:
+        console.print(drawn)
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    return "\n".join(line for line in lines if line)

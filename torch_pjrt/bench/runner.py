@@ -1,0 +1,210 @@
+"""Runs models: build, compile by each backend, check against eager, then time in one run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._inductor.config
+
+from . import accuracy, counters, isolate, timing
+from .models.registry import Spec
+from .results import BackendResult, Mode, ModelResult
+
+SEED = 20_221_025
+WARM_UP_ROUNDS = 3
+BASELINE = "(eager)"
+
+# (what is being done, rounds done, rounds in all; 0 of 0 outside the timing)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """batch_size and threads of None mean the model's own and torch's own."""
+
+    mode: Mode
+    backends: tuple[str, ...]
+    repeat: int = 30
+    iterations_per_run: int = 1
+    randomize_input: bool = False
+    batch_size: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments, eager's float32 outputs for them, and a way to float64 eager's."""
+
+    arguments: tuple[Any, ...]
+    expected: Any
+    reference: Callable[[], Any]
+
+
+def run_models(
+    specs: Sequence[Spec],
+    options: Options,
+    progress: Callable[[str, str, int, int], None],
+    on_result: Callable[[ModelResult], None],
+    isolated: bool = True,
+) -> bool:
+    """Runs each model and hands its result to on_result; returns True if Ctrl-C ended it early.
+
+    If isolated, each runs in a forked process of its own, so that one that crashes, or takes all
+    the memory, costs its own row only; this process must not have used torch's threads before.
+    """
+    for spec in specs:
+        work = functools.partial(run_model, spec, options)
+        tell = functools.partial(progress, spec.name)
+        if not isolated:
+            result = work(tell)
+            on_result(result)
+            if result.interrupted:
+                return True
+            continue
+        outcome = isolate.run_isolated(work, tell)
+        result = outcome.value or blank_result(spec, options)
+        if outcome.interrupted:
+            result.interrupted = True
+        elif outcome.value is None:
+            result.fail(outcome.lost)
+        on_result(result)
+        if outcome.interrupted:
+            return True
+    return False
+
+
+def blank_result(spec: Spec, options: Options) -> ModelResult:
+    """The result of a model that nothing has been done with yet."""
+    return ModelResult(
+        name=spec.name,
+        family=spec.family,
+        batch_size=options.batch_size or spec.batch_size,
+        parameters=spec.parameters,
+        published_once=spec.published_once,
+        backends=[BackendResult(backend) for backend in options.backends],
+    )
+
+
+def run_model(spec: Spec, options: Options, progress: Progress) -> ModelResult:
+    """Runs one model in this process. Any exception becomes part of the result, and Ctrl-C ends it
+    with what was measured until then."""
+    result = blank_result(spec, options)
+    try:
+        if options.threads is not None:
+            torch.set_num_threads(options.threads)
+        with torch.no_grad():
+            _check_and_time(spec, options, result, progress)
+    except KeyboardInterrupt:
+        result.interrupted = True
+    except Exception as error:
+        result.fail(_one_line(error))
+    return result
+
+
+def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress: Progress) -> None:
+    progress("building", 0, 0)
+    model = spec.build(SEED)
+    generator = torch.Generator().manual_seed(SEED)
+    fresh = functools.partial(spec.inputs, result.batch_size, generator)
+    cases = [_case(model, fresh()) for _ in range(2)]
+
+    sides = [timing.Side(BASELINE, model)]
+    watches: dict[str, counters.Watch] = {}
+    with _cold_compiler(options.backends):
+        for entry in result.backends:
+            progress(f"compiling by {entry.backend}, checking", 0, 0)
+            try:
+                compiled = _compile_and_check(model, cases, entry)
+            except Exception as error:
+                entry.status, entry.message = "failed", _one_line(error)
+                continue
+            if entry.status == "passed":
+                watch = counters.Watch(counters.is_ours(entry.backend))
+                watches[entry.backend] = watch
+                sides.append(timing.Side(entry.backend, compiled, watch.watching))
+    if options.mode == "accuracy" or not watches:
+        return
+
+    inputs = fresh if options.randomize_input else (lambda: cases[0].arguments)
+    progress("warming up", 0, 0)
+    timing.warm_up(sides, inputs, WARM_UP_ROUNDS)
+    samples = timing.measure(
+        sides,
+        inputs,
+        options.repeat,
+        options.iterations_per_run,
+        lambda done: progress("timing", done, options.repeat),
+    )
+    result.interrupted = samples.interrupted
+    result.baseline_samples_s = samples.seconds[BASELINE]
+    for entry in result.backends:
+        if entry.backend in watches:
+            entry.samples_s = samples.seconds[entry.backend]
+            _judge_counts(entry, watches[entry.backend], options.iterations_per_run)
+
+
+def _case(model: torch.nn.Module, arguments: tuple[Any, ...]) -> Case:
+    reference = functools.cache(lambda: accuracy.in_float64(model, arguments))
+    return Case(arguments, model(*arguments), reference)
+
+
+@contextlib.contextmanager
+def _cold_compiler(backends: Sequence[str]) -> Iterator[None]:
+    """A compiler that has been imported and started, but has compiled nothing and reads no cache
+    of torch's: first calls inside cost what compiling costs."""
+    with torch._inductor.config.patch(force_disable_caches=True), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="dynamo_pgo force disabled")
+        for backend in backends:
+            # A backend that fails here fails on the model too, where it is reported.
+            with contextlib.suppress(Exception):
+                torch.compile(_tiny, backend=backend)(torch.ones(2))
+        torch._dynamo.reset()
+        yield
+
+
+def _tiny(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def _compile_and_check(
+    model: torch.nn.Module, cases: Sequence[Case], entry: BackendResult
+) -> Callable[..., object]:
+    """Calls the compiled model on every case, the first call cold, and fills in `entry`."""
+    watch = counters.Watch(counters.is_ours(entry.backend))
+    compiled: Callable[..., object] = torch.compile(model, backend=entry.backend)
+    checks: list[accuracy.Check] = []
+    for case in cases:
+        with watch.watching() if not checks else contextlib.nullcontext():
+            start = time.perf_counter()
+            actual = compiled(*case.arguments)
+            elapsed = time.perf_counter() - start
+        if not checks:
+            entry.first_call_s = elapsed
+        checks.append(accuracy.compare(actual, case.expected, case.reference))
+    check = accuracy.worst(checks)
+    entry.status = "passed" if check.passed else "wrong"
+    entry.error, entry.rule, entry.message = check.error, check.rule, check.message
+    entry.cold_counts = dict(watch.moved)
+    entry.warnings += counters.cold_warnings(entry.cold_counts, watch.ours)
+    return compiled
+
+
+def _judge_counts(entry: BackendResult, watch: counters.Watch, iterations: int) -> None:
+    entry.warm_counts = dict(watch.moved)
+    entry.warnings += counters.warm_warnings(
+        entry.warm_counts, watch.entered * iterations, watch.ours
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    """The error's type and the first line of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
