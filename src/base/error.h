@@ -8,7 +8,8 @@
 namespace torch_pjrt {
 
 enum class Code {
-  kUnsupported,  // a valid program that we cannot run (yet); the only code that may lead to fallback
+  kUnsupported,  // a valid program that we cannot run (yet); the only code that may lead to
+                 // fallback
   kInvalid,      // the caller's input or options are wrong
   kPlugin,       // the PJRT plugin reported an error
   kIo,           // a file could not be read or written

@@ -17,20 +17,21 @@ struct OpFacts {
 };
 
 constexpr std::array<OpFacts, 37> kOps = {{
-    {"Int", 0, 0},          {"Float", 0, 0},       {"Symbol", 0, 0},      {"Add", 1, -1},
-    {"Mul", 1, -1},         {"Pow", 2, 2},         {"FloorDiv", 2, 2},    {"CleanDiv", 2, 2},
-    {"CeilDiv", 2, 2},      {"Mod", 2, 2},         {"PythonMod", 2, 2},   {"ModularIndexing", 3, 3},
-    {"Min", 1, -1},         {"Max", 1, -1},        {"Abs", 1, 1},         {"LShift", 2, 2},
-    {"RShift", 2, 2},       {"Where", 3, 3},       {"Eq", 2, 2},          {"Ne", 2, 2},
-    {"Lt", 2, 2},           {"Le", 2, 2},          {"Gt", 2, 2},          {"Ge", 2, 2},
-    {"And", 1, -1},         {"Or", 1, -1},         {"Not", 1, 1},         {"ToFloat", 1, 1},
-    {"IntTrueDiv", 2, 2},   {"FloatTrueDiv", 2, 2}, {"FloatPow", 2, 2},   {"FloorToInt", 1, 1},
-    {"CeilToInt", 1, 1},    {"TruncToInt", 1, 1},  {"RoundToInt", 1, 1},  {"Identity", 1, 1},
+    {"Int", 0, 0},        {"Float", 0, 0},        {"Symbol", 0, 0},     {"Add", 1, -1},
+    {"Mul", 1, -1},       {"Pow", 2, 2},          {"FloorDiv", 2, 2},   {"CleanDiv", 2, 2},
+    {"CeilDiv", 2, 2},    {"Mod", 2, 2},          {"PythonMod", 2, 2},  {"ModularIndexing", 3, 3},
+    {"Min", 1, -1},       {"Max", 1, -1},         {"Abs", 1, 1},        {"LShift", 2, 2},
+    {"RShift", 2, 2},     {"Where", 3, 3},        {"Eq", 2, 2},         {"Ne", 2, 2},
+    {"Lt", 2, 2},         {"Le", 2, 2},           {"Gt", 2, 2},         {"Ge", 2, 2},
+    {"And", 1, -1},       {"Or", 1, -1},          {"Not", 1, 1},        {"ToFloat", 1, 1},
+    {"IntTrueDiv", 2, 2}, {"FloatTrueDiv", 2, 2}, {"FloatPow", 2, 2},   {"FloorToInt", 1, 1},
+    {"CeilToInt", 1, 1},  {"TruncToInt", 1, 1},   {"RoundToInt", 1, 1}, {"Identity", 1, 1},
     {"Sqrt", 1, 1},
 }};
 
 [[noreturn]] void overflow(ExprOp op) {
-  fail(Code::kInvalid, "a size expression (", name(op), ") doesn't fit in 64 bits; use smaller sizes");
+  fail(Code::kInvalid, "a size expression (", name(op),
+       ") doesn't fit in 64 bits; use smaller sizes");
 }
 
 int64_t add(int64_t a, int64_t b) {
@@ -104,11 +105,14 @@ Number arithmetic(ExprOp op, const Number& a, const Number& b) {
   const bool is_float = a.is_float || b.is_float;
   switch (op) {
     case ExprOp::kAdd:
-      return is_float ? Number::of_float(a.as_float() + b.as_float()) : Number::of_int(add(a.i, b.i));
+      return is_float ? Number::of_float(a.as_float() + b.as_float())
+                      : Number::of_int(add(a.i, b.i));
     case ExprOp::kMul:
-      return is_float ? Number::of_float(a.as_float() * b.as_float()) : Number::of_int(mul(a.i, b.i));
+      return is_float ? Number::of_float(a.as_float() * b.as_float())
+                      : Number::of_int(mul(a.i, b.i));
     case ExprOp::kPow:
-      return is_float ? Number::of_float(std::pow(a.as_float(), b.as_float())) : Number::of_int(power(a.i, b.i));
+      return is_float ? Number::of_float(std::pow(a.as_float(), b.as_float()))
+                      : Number::of_int(power(a.i, b.i));
     case ExprOp::kMin:
       return less(b, a) ? b : a;
     case ExprOp::kMax:
@@ -171,7 +175,8 @@ Number apply(ExprOp op, std::span<const Number> a) {
       if (a[0].is_float || a[1].is_float) {
         if (a[1].as_float() == 0) fail(Code::kInvalid, "a size expression divides by zero");
         const double q = std::floor(a[0].as_float() / a[1].as_float());
-        return Number::of_float(op == ExprOp::kFloorDiv ? q : a[0].as_float() - q * a[1].as_float());
+        return Number::of_float(op == ExprOp::kFloorDiv ? q
+                                                        : a[0].as_float() - q * a[1].as_float());
       }
       [[fallthrough]];
     case ExprOp::kCleanDiv:
@@ -182,7 +187,8 @@ Number apply(ExprOp op, std::span<const Number> a) {
     case ExprOp::kModularIndexing:
       return Number::of_int(python_mod(floor_div(a[0].i, a[1].i), a[2].i));
     case ExprOp::kAbs:
-      return a[0].is_float ? Number::of_float(std::fabs(a[0].f)) : Number::of_int(a[0].i < 0 ? mul(a[0].i, -1) : a[0].i);
+      return a[0].is_float ? Number::of_float(std::fabs(a[0].f))
+                           : Number::of_int(a[0].i < 0 ? mul(a[0].i, -1) : a[0].i);
     case ExprOp::kWhere:
       return truth(a[0]) ? a[1] : a[2];
     case ExprOp::kEq:
@@ -241,7 +247,8 @@ ExprId Exprs::intern(Node node) {
   for (size_t k = 0; k < nodes_.size(); ++k) {
     const Node& n = nodes_[k];
     const bool same_float = n.f == node.f && std::signbit(n.f) == std::signbit(node.f);
-    if (n.op == node.op && n.i == node.i && same_float && n.args == node.args) return static_cast<ExprId>(k);
+    if (n.op == node.op && n.i == node.i && same_float && n.args == node.args)
+      return static_cast<ExprId>(k);
   }
   nodes_.push_back(std::move(node));
   return static_cast<ExprId>(nodes_.size() - 1);
@@ -260,11 +267,13 @@ ExprId Exprs::add_symbol(const std::string& name) {
 ExprId Exprs::add(ExprOp op, std::vector<ExprId> args) {
   const OpFacts& facts = kOps[static_cast<size_t>(op)];
   const auto count = static_cast<int>(args.size());
-  if (facts.max_args == 0 || count < facts.min_args || (facts.max_args > 0 && count > facts.max_args)) {
+  if (facts.max_args == 0 || count < facts.min_args ||
+      (facts.max_args > 0 && count > facts.max_args)) {
     fail(Code::kInternal, "the expression ", facts.name, " doesn't take ", count, " operands");
   }
   for (const ExprId a : args) {
-    if (a < 0 || a >= size()) fail(Code::kInternal, "the expression ", facts.name, " has no operand ", a);
+    if (a < 0 || a >= size())
+      fail(Code::kInternal, "the expression ", facts.name, " has no operand ", a);
   }
   return intern({op, std::move(args), 0, 0});
 }

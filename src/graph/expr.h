@@ -1,4 +1,5 @@
-// Symbolic sizes and numbers: an arena of expressions over symbols, evaluated with Python's semantics.
+// Symbolic sizes and numbers: an arena of expressions over symbols, evaluated with Python's
+// semantics.
 #pragma once
 
 #include <cstdint>
@@ -84,7 +85,8 @@ struct Size {
   bool is_symbolic() const { return expr >= 0; }
 };
 
-// Expressions in an arena; an operand's id is always less than its user's. Equal expressions share an id.
+// Expressions in an arena; an operand's id is always less than its user's. Equal expressions share
+// an id.
 class Exprs {
  public:
   struct Node {
@@ -109,8 +111,8 @@ class Exprs {
   // Marks in `used` (one flag per symbol) the symbols that the expression reads.
   void mark_symbols(ExprId id, std::vector<bool>& used) const;
 
-  // The expression's value for the given symbol values (one per symbol). Integer results fail with kInvalid on int64
-  // overflow, on division by zero and on a negative shift.
+  // The expression's value for the given symbol values (one per symbol). Integer results fail with
+  // kInvalid on int64 overflow, on division by zero and on a negative shift.
   Number evaluate(ExprId id, std::span<const int64_t> symbol_values) const;
   // The same for a size; kInternal if the expression isn't an integer.
   int64_t evaluate(const Size& size, std::span<const int64_t> symbol_values) const;

@@ -10,7 +10,8 @@ namespace {
 ScalarClass classify(const Number& n) {
   const double v = n.as_float();
   // -0.0 is no zero here: x + -0.0 and x + 0.0 differ.
-  if (v == 0) return n.is_float && __builtin_signbit(n.f) ? ScalarClass::kOther : ScalarClass::kZero;
+  if (v == 0)
+    return n.is_float && __builtin_signbit(n.f) ? ScalarClass::kOther : ScalarClass::kZero;
   if (v == 1) return ScalarClass::kOne;
   if (v == -1) return ScalarClass::kMinusOne;
   return ScalarClass::kOther;
@@ -58,7 +59,9 @@ DType dtype_of(ScalarKind kind) {
   return DType::kF64;
 }
 
-Scalar Scalar::constant(ScalarKind kind, const Number& number) { return {kind, classify(number), number, -1}; }
+Scalar Scalar::constant(ScalarKind kind, const Number& number) {
+  return {kind, classify(number), number, -1};
+}
 
 int32_t Graph::add_tensor_input(std::string name, SymType type) {
   Input input;
@@ -78,7 +81,8 @@ int32_t Graph::add_number_input(std::string name, Size number) {
   return static_cast<int32_t>(inputs.size() - 1);
 }
 
-int32_t Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results, std::string source) {
+int32_t Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
+                        std::string source) {
   for (const NamedArg& a : args) check_values(*this, op, a.arg);
   Node node{std::move(op), std::move(args), num_values, std::move(results), std::move(source)};
   num_values += static_cast<int32_t>(node.results.size());

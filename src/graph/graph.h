@@ -1,8 +1,10 @@
-// The captured program: one node type, built from ATen overloads, with symbolic sizes and scalar values apart.
+// The captured program: one node type, built from ATen overloads, with symbolic sizes and scalar
+// values apart.
 //
-// A number in a graph is structure or value. Structure (a dim, an axis, a flag) is an `Arg`. A value (a scalar operand, a
-// learning rate) moves to `Graph::scalars` when the node is added; the node keeps its slot, and canonical bytes hold the
-// slot's kind and class, never the number, so that a changing value makes no new program.
+// A number in a graph is structure or value. Structure (a dim, an axis, a flag) is an `Arg`. A
+// value (a scalar operand, a learning rate) moves to `Graph::scalars` when the node is added; the
+// node keeps its slot, and canonical bytes hold the slot's kind and class, never the number, so
+// that a changing value makes no new program.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,8 @@ enum class ScalarClass : uint8_t { kZero, kOne, kMinusOne, kOther };
 // The element type in which a program takes a scalar of that kind: bool, i64 or f64.
 DType dtype_of(ScalarKind kind);
 
-// A 0-d argument of the program whose number is known at capture or computed from symbols at each call.
+// A 0-d argument of the program whose number is known at capture or computed from symbols at each
+// call.
 struct Scalar {
   ScalarKind kind = ScalarKind::kFloat;
   ScalarClass scalar_class = ScalarClass::kOther;
@@ -40,7 +43,9 @@ struct Scalar {
   ExprId expr = -1;  // >= 0: evaluated at each call; class kOther
 
   static Scalar constant(ScalarKind kind, const Number& number);
-  static Scalar symbolic(ScalarKind kind, ExprId expr) { return {kind, ScalarClass::kOther, {}, expr}; }
+  static Scalar symbolic(ScalarKind kind, ExprId expr) {
+    return {kind, ScalarClass::kOther, {}, expr};
+  }
 };
 
 struct None {
@@ -90,10 +95,10 @@ struct Output {
     kNone,
   };
   Kind kind = Kind::kNone;
-  ValueId value = 0;      // kValue
-  int32_t input = -1;     // kInput, kView: index in Graph::inputs
-  SymType type;           // kValue, kView
-  Scalar number;          // kNumber
+  ValueId value = 0;   // kValue
+  int32_t input = -1;  // kInput, kView: index in Graph::inputs
+  SymType type;        // kValue, kView
+  Scalar number;       // kNumber
 };
 
 struct Graph {
@@ -107,8 +112,10 @@ struct Graph {
   // Adds an input; returns its index in `inputs`.
   int32_t add_tensor_input(std::string name, SymType type);
   int32_t add_number_input(std::string name, Size number);
-  // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a value that doesn't exist.
-  int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results, std::string source);
+  // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a
+  // value that doesn't exist.
+  int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
+                   std::string source);
   Slot add_scalar(Scalar scalar);
 };
 
@@ -118,8 +125,8 @@ std::vector<bool> structural_symbols(const Graph& graph);
 // A deterministic text of the graph, one node a line, for logs and dumps.
 std::string print(const Graph& graph);
 
-// The bytes that identify the program that the graph stands for: everything but names, sources, hints and the numbers of
-// scalars. Equal bytes mean that one compiled program serves both.
+// The bytes that identify the program that the graph stands for: everything but names, sources,
+// hints and the numbers of scalars. Equal bytes mean that one compiled program serves both.
 std::string canonical_bytes(const Graph& graph);
 
 }  // namespace torch_pjrt

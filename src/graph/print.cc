@@ -37,7 +37,9 @@ class Printer {
       const Printer& p;
       std::string operator()(None) const { return "None"; }
       std::string operator()(ValueRef r) const { return str("%", r.id); }
-      std::string operator()(Slot s) const { return str("$", s.index, ":", p.text(p.graph_.scalars[s.index])); }
+      std::string operator()(Slot s) const {
+        return str("$", s.index, ":", p.text(p.graph_.scalars[s.index]));
+      }
       std::string operator()(const Size& s) const { return p.graph_.exprs.print(s); }
       std::string operator()(bool b) const { return b ? "True" : "False"; }
       std::string operator()(double d) const { return str(d); }
@@ -56,13 +58,14 @@ class Printer {
     if (input.kind == Input::Kind::kNumber) {
       out_ << "input " << input.name << " = " << graph_.exprs.print(input.number) << "\n";
     } else {
-      out_ << "%" << input.value << " = input " << input.name << " : " << text(input.type) << " strides "
-           << text(input.type.strides) << "\n";
+      out_ << "%" << input.value << " = input " << input.name << " : " << text(input.type)
+           << " strides " << text(input.type.strides) << "\n";
     }
   }
 
   void print(const Node& node) {
-    for (size_t k = 0; k < node.results.size(); ++k) out_ << (k ? ", %" : "%") << node.first_result + k;
+    for (size_t k = 0; k < node.results.size(); ++k)
+      out_ << (k ? ", %" : "%") << node.first_result + k;
     out_ << " = " << node.op << "(";
     for (size_t k = 0; k < node.args.size(); ++k) {
       out_ << (k ? ", " : "") << node.args[k].name << "=" << text(node.args[k].arg);
@@ -82,8 +85,9 @@ class Printer {
         out_ << " " << graph_.inputs[output.input].name;
         break;
       case Output::Kind::kView:
-        out_ << " view(" << graph_.inputs[output.input].name << ", " << text(output.type.dims) << ", "
-             << text(output.type.strides) << ", " << graph_.exprs.print(output.type.offset) << ")";
+        out_ << " view(" << graph_.inputs[output.input].name << ", " << text(output.type.dims)
+             << ", " << text(output.type.strides) << ", " << graph_.exprs.print(output.type.offset)
+             << ")";
         break;
       case Output::Kind::kNumber:
         out_ << " " << text(output.number);

@@ -97,9 +97,9 @@ def _is_inexact(leaf: Any) -> bool:
 
 def _incomparable(got: Any, want: Any) -> str:
     """Why `got` can't even be near `want`, or an empty string."""
-    if type(got) is not type(want):
-        return f"{type(got).__name__} where eager has {type(want).__name__}"
-    if not isinstance(want, torch.Tensor):
+    if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):
+        if type(got) is not type(want):
+            return f"{type(got).__name__} where eager has {type(want).__name__}"
         return "" if got == want else f"{got!r} where eager has {want!r}"
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{got.dtype} {list(got.shape)} where eager has {want.dtype} {list(want.shape)}"

@@ -220,7 +220,7 @@ def _require_packages(parser: argparse.ArgumentParser, specs: Sequence[Spec]) ->
         needed |= dict.fromkeys(spec.requires, f"model {spec.name}")
     for package, purpose in needed.items():
         if importlib.util.find_spec(package) is None:
-            parser.error(f"{purpose} needs the package '{package}': {EXTRA}")
+            parser.error(f"for {purpose} the package '{package}' is not installed: {EXTRA}")
 
 
 if __name__ == "__main__":

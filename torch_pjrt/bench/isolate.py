@@ -35,7 +35,10 @@ def run_isolated(work: Callable[[Tell], Result], tell: Tell) -> Outcome[Result]:
     """work(tell) in a child process. Its result must be picklable, and work should turn a
     KeyboardInterrupt into a partial result. A second Ctrl-C kills the child.
 
-    While tell runs in the parent the child waits, so that drawing does not disturb its timing.
+    While tell(stage, done, total) runs in the parent the child waits, so that drawing does not
+    disturb its timing. From a call with total > 0 until one with total = 0, work is in a loop that
+    calls tell at every turn, and Ctrl-C is raised by that call only: elsewhere the exception could
+    strike inside one of Dynamo's guards, which takes it for a guard that failed, and compiles.
     """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
@@ -62,7 +65,7 @@ def _listen(connection: Connection, tell: Tell, outcome: Outcome[Any]) -> None:
             return
         tell(*payload)
         with contextlib.suppress(BrokenPipeError):
-            connection.send(None)
+            connection.send(outcome.interrupted)
 
 
 def _child(work: Callable[[Tell], Any], parents: Connection, connection: Connection) -> None:
@@ -72,8 +75,10 @@ def _child(work: Callable[[Tell], Any], parents: Connection, connection: Connect
     faulthandler.enable()
 
     def tell(stage: str, done: int, total: int) -> None:
+        signal.signal(_INTERRUPT, signal.SIG_IGN if total else signal.default_int_handler)
         connection.send(("progress", (stage, done, total)))
-        connection.recv()
+        if connection.recv():
+            raise KeyboardInterrupt
 
     result = work(tell)
     signal.signal(_INTERRUPT, signal.SIG_IGN)

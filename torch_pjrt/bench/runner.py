@@ -22,7 +22,8 @@ SEED = 20_221_025
 WARM_UP_ROUNDS = 3
 BASELINE = "(eager)"
 
-# (what is being done, rounds done, rounds in all; 0 of 0 outside the timing)
+# (what is being done, rounds done, rounds in all; 0 of 0 outside the timing). Raises
+# KeyboardInterrupt if the run is to end.
 Progress = Callable[[str, int, int], None]
 
 
@@ -136,6 +137,7 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
     inputs = fresh if options.randomize_input else (lambda: cases[0].arguments)
     progress("warming up", 0, 0)
     timing.warm_up(sides, inputs, WARM_UP_ROUNDS)
+    progress("timing", 0, options.repeat)
     samples = timing.measure(
         sides,
         inputs,

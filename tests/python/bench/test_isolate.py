@@ -57,6 +57,29 @@ def test_interrupt_lets_the_child_answer() -> None:
     assert outcome.interrupted
 
 
+def test_interrupt_of_a_loop_is_raised_by_its_report() -> None:
+    def work(tell: Tell) -> tuple[str, int]:
+        turn = 0
+        where = "report"
+        try:
+            for turn in range(9):
+                tell("looping", turn, 9)
+                where = "loop"
+                os.kill(os.getpid(), isolate._INTERRUPT)
+                where = "report"
+        except KeyboardInterrupt:
+            pass
+        return where, turn
+
+    def press_at_third(stage: str, done: int, total: int) -> None:
+        if done == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    outcome = isolate.run_isolated(work, press_at_third)
+    assert outcome.value == ("report", 3)
+    assert outcome.interrupted
+
+
 def test_terminals_own_interrupt_does_not_reach_the_child() -> None:
     def work(tell: Tell) -> str:
         os.kill(os.getpid(), signal.SIGINT)

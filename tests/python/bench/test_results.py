@@ -14,7 +14,9 @@ from torch_pjrt.bench import report, results
 from torch_pjrt.bench.results import BackendResult, ModelResult, Run
 
 
-def model(name: str, baseline: list[float], published: float | None, *entries: BackendResult):
+def model(
+    name: str, baseline: list[float], published: float | None, *entries: BackendResult
+) -> ModelResult:
     return ModelResult(name, "tiny", 4, 20, published, list(entries), baseline)
 
 

@@ -44,7 +44,7 @@ def test_every_side_is_equally_often_at_every_position(sides: int) -> None:
         for index in range(2 * sides)
         for position, side in enumerate(timing.order(index, sides))
     )
-    assert seen == {place: 2 for place in itertools.product(range(sides), repeat=2)}
+    assert seen == dict.fromkeys(itertools.product(range(sides), repeat=2), 2)
 
 
 def test_rounds_run_in_that_order_with_one_input_each() -> None:
