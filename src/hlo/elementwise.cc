@@ -1,0 +1,138 @@
+// Elementwise ops: their table, comparison and conversion.
+#include <array>
+
+#include "hlo/builder.h"
+#include "hlo/require.h"
+
+namespace torch_pjrt::hlo {
+namespace {
+
+// Element types that an op takes.
+enum Takes : uint8_t { kBools = 1, kUnsigned = 2, kSigned = 4, kFloats = 8 };
+constexpr int kIntegers = kUnsigned | kSigned;
+constexpr int kBits = kBools | kIntegers;
+constexpr int kNumbers = kIntegers | kFloats;
+constexpr int kAll = kBools | kNumbers;
+
+struct Facts {
+  Op op;
+  const char* name;
+  size_t arity;
+  int takes;
+};
+
+constexpr Facts kFacts[] = {
+    {Op::kAbs, "abs", 1, kSigned | kFloats},
+    {Op::kAdd, "add", 2, kAll},
+    {Op::kAnd, "and", 2, kBits},
+    {Op::kAtan2, "atan2", 2, kFloats},
+    {Op::kCbrt, "cbrt", 1, kFloats},
+    {Op::kCeil, "ceil", 1, kFloats},
+    {Op::kClamp, "clamp", 3, kNumbers},
+    {Op::kCosine, "cosine", 1, kFloats},
+    {Op::kCountLeadingZeros, "count_leading_zeros", 1, kIntegers},
+    {Op::kDivide, "divide", 2, kNumbers},
+    {Op::kErf, "erf", 1, kFloats},
+    {Op::kExponential, "exponential", 1, kFloats},
+    {Op::kExponentialMinusOne, "exponential_minus_one", 1, kFloats},
+    {Op::kFloor, "floor", 1, kFloats},
+    {Op::kIsFinite, "is_finite", 1, kFloats},
+    {Op::kLog, "log", 1, kFloats},
+    {Op::kLogPlusOne, "log_plus_one", 1, kFloats},
+    {Op::kLogistic, "logistic", 1, kFloats},
+    {Op::kMaximum, "maximum", 2, kAll},
+    {Op::kMinimum, "minimum", 2, kAll},
+    {Op::kMultiply, "multiply", 2, kAll},
+    {Op::kNegate, "negate", 1, kNumbers},
+    {Op::kNot, "not", 1, kBits},
+    {Op::kOr, "or", 2, kBits},
+    {Op::kPopcnt, "popcnt", 1, kIntegers},
+    {Op::kPower, "power", 2, kNumbers},
+    {Op::kRemainder, "remainder", 2, kNumbers},
+    {Op::kRoundNearestAfz, "round_nearest_afz", 1, kFloats},
+    {Op::kRoundNearestEven, "round_nearest_even", 1, kFloats},
+    {Op::kRsqrt, "rsqrt", 1, kFloats},
+    {Op::kSelect, "select", 3, kAll},
+    {Op::kShiftLeft, "shift_left", 2, kIntegers},
+    {Op::kShiftRightArithmetic, "shift_right_arithmetic", 2, kIntegers},
+    {Op::kShiftRightLogical, "shift_right_logical", 2, kIntegers},
+    {Op::kSign, "sign", 1, kSigned | kFloats},
+    {Op::kSine, "sine", 1, kFloats},
+    {Op::kSqrt, "sqrt", 1, kFloats},
+    {Op::kSubtract, "subtract", 2, kNumbers},
+    {Op::kTan, "tan", 1, kFloats},
+    {Op::kTanh, "tanh", 1, kFloats},
+    {Op::kXor, "xor", 2, kBits},
+};
+
+constexpr bool in_order() {
+  for (size_t i = 0; i < std::size(kFacts); ++i) {
+    if (kFacts[i].op != static_cast<Op>(i)) return false;
+  }
+  return std::size(kFacts) == static_cast<size_t>(Op::kXor) + 1;
+}
+static_assert(in_order());
+
+int kind(DType dtype) {
+  if (dtype == DType::kBool) return kBools;
+  if (dtype == DType::kU8) return kUnsigned;
+  return is_integer(dtype) ? kSigned : kFloats;
+}
+
+}  // namespace
+
+Value Builder::elementwise(Op op, std::span<const Value> operands) {
+  const Facts& facts = kFacts[static_cast<size_t>(op)];
+  require(operands.size() == facts.arity, facts.name, operands, "it takes ", facts.arity,
+          " operands");
+  const Type& type = operands[facts.arity == 1 ? 0 : 1].type;
+  require(kind(type.dtype) & facts.takes, facts.name, operands, "it doesn't take ",
+          name(type.dtype));
+  const auto fits = [&](const Value& v, DType dtype, bool scalar_too) {
+    require(v.type.dtype == dtype && (v.type.dims == type.dims || (scalar_too && !v.type.rank())),
+            facts.name, operands, "its operands don't fit each other");
+  };
+  if (op == Op::kSelect) {
+    fits(operands[0], DType::kBool, true);
+    fits(operands[2], type.dtype, false);
+  } else if (op == Op::kClamp) {
+    fits(operands[0], type.dtype, true);
+    fits(operands[2], type.dtype, true);
+  } else {
+    for (const Value& v : operands) fits(v, type.dtype, false);
+  }
+  return one(facts.name, operands, {}, op == Op::kIsFinite ? Type{DType::kBool, type.dims} : type);
+}
+
+Value Builder::elementwise(Op op, std::initializer_list<Value> operands) {
+  return elementwise(op, std::span<const Value>(operands.begin(), operands.size()));
+}
+
+Value Builder::compare(Direction direction, const Value& a, const Value& b) {
+  constexpr std::array kDirections = {"EQ", "NE", "LT", "LE", "GT", "GE"};
+  const Value operands[] = {a, b};
+  require(a.type == b.type, "compare", operands, "its operands are of different types");
+  const int kind_of_a = kind(a.type.dtype);
+  const std::string type = kind_of_a == kFloats   ? "FLOAT"
+                           : kind_of_a == kSigned ? "SIGNED"
+                                                  : "UNSIGNED";
+  return one("compare", operands,
+             {{"compare_type", "#stablehlo<comparison_type " + type + ">"},
+              {"comparison_direction", std::string("#stablehlo<comparison_direction ") +
+                                           kDirections[static_cast<size_t>(direction)] + ">"}},
+             {DType::kBool, a.type.dims});
+}
+
+Value Builder::convert(const Value& v, DType dtype) {
+  if (v.type.dtype == dtype) return v;
+  return one("convert", only(v), {}, {dtype, v.type.dims});
+}
+
+Value Builder::bitcast_convert(const Value& v, DType dtype) {
+  if (v.type.dtype == dtype) return v;
+  require(bit_width(v.type.dtype) == bit_width(dtype), "bitcast_convert", only(v), "to ",
+          name(dtype), " of another width");
+  return one("bitcast_convert", only(v), {}, {dtype, v.type.dims});
+}
+
+}  // namespace torch_pjrt::hlo
