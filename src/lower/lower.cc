@@ -1,0 +1,158 @@
+#include "lower/lower.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "lower/lowering.h"
+#include "lower/rules.h"
+
+namespace torch_pjrt::lower {
+namespace {
+
+std::string precision_name(Precision precision) {
+  switch (precision) {
+    case Precision::kDefault:
+      return "DEFAULT";
+    case Precision::kHigh:
+      return "HIGH";
+    case Precision::kHighest:
+      break;
+  }
+  return "HIGHEST";
+}
+
+}  // namespace
+
+Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
+    : graph_(graph),
+      signature_(signature),
+      options_(options),
+      builder_(precision_name(options.precision)),
+      values_(graph.num_values),
+      input_of_value_(graph.num_values, -1),
+      dtypes_(graph.num_values),
+      ranks_(graph.num_values) {
+  if (signature.input_orders.size() != graph.inputs.size()) {
+    fail(Code::kInternal, "lower: ", signature.input_orders.size(), " input orders for ",
+         graph.inputs.size(), " inputs");
+  }
+  const auto note = [this](ValueId id, const SymType& type) {
+    dtypes_[id] = type.dtype;
+    ranks_[id] = static_cast<int64_t>(type.dims.size());
+  };
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    if (graph.inputs[i].kind != Input::Kind::kTensor) continue;
+    input_of_value_[graph.inputs[i].value] = static_cast<int32_t>(i);
+    note(graph.inputs[i].value, graph.inputs[i].type);
+  }
+  for (const Node& node : graph.nodes) {
+    for (size_t k = 0; k < node.results.size(); ++k)
+      note(node.first_result + static_cast<ValueId>(k), node.results[k]);
+  }
+}
+
+Type Lowering::concrete(const SymType& type) const {
+  Type result{type.dtype, {}};
+  for (const Size& s : type.dims) result.dims.push_back(evaluate(s));
+  return result;
+}
+
+const Tensor& Lowering::value(ValueId id) {
+  std::optional<Tensor>& value = values_[id];
+  if (!value) {
+    const int32_t index = input_of_value_[id];
+    if (index < 0)
+      fail(Code::kInternal, "lower: the value %", id, " is read before it is computed");
+    const Order& order = signature_.input_orders[index];
+    Type type = concrete(graph_.inputs[index].type);
+    type.dims = permute(type.dims, order);
+    program_.arguments.push_back({ProgramArgument::Kind::kInput, index, type});
+    value = Tensor{builder_.argument(type), order};
+  }
+  return *value;
+}
+
+hlo::Value Lowering::scalar(Slot slot) {
+  const auto [it, is_new] = scalars_.try_emplace(slot.index);
+  if (is_new) {
+    const Type type{dtype_of(graph_.scalars[slot.index].kind), {}};
+    program_.arguments.push_back({ProgramArgument::Kind::kScalar, slot.index, type});
+    it->second = builder_.argument(type);
+  }
+  return it->second;
+}
+
+void Lowering::lower_node(const Node& node) {
+  const Entry* entry = find_rule(node.op);
+  if (entry == nullptr) fail(Code::kUnsupported, node.op, " has no rule", at_source(node));
+  const Call call(*this, node);
+  Results results = entry->rule(call);
+  if (results.size() != node.results.size()) {
+    fail(Code::kInternal, node.op, ": the rule gives ", results.size(), " results for ",
+         node.results.size());
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    const Type& wanted = call.result(k);
+    Tensor& t = results[k];
+    if (t.dtype() != wanted.dtype && t.dtype() == opmath(wanted.dtype)) {
+      t.value = builder_.convert(t.value, wanted.dtype);  // the one rounding of f16 and bf16
+    }
+    const Type got{t.dtype(), t.dims()};
+    if (got != wanted) {
+      fail(Code::kInternal, node.op, ": the rule gives ", to_string(got), " where the graph says ",
+           to_string(wanted));
+    }
+    values_[node.first_result + k] = std::move(t);
+  }
+}
+
+void Lowering::add_result(int32_t index, const Output& output) {
+  Tensor t = value(output.value);
+  Dims dims = t.dims();
+  Dims strides;
+  for (const Size& s : output.type.strides) strides.push_back(evaluate(s));
+  // An expanded output is stored once: its dims of stride 0 are computed as 1.
+  Dims kept = dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (strides[d] == 0 && dims[d] > 1) kept[d] = 1;
+  }
+  if (kept != dims) {
+    const Dims limit = permute(kept, t.order);
+    t.value = builder_.slice(t.value, Dims(limit.size(), 0), limit, Dims(limit.size(), 1));
+  }
+  const Order order =
+      dense_order(kept, strides).value_or(row_major(static_cast<int64_t>(kept.size())));
+  const Dims from = inverse(t.order);
+  Dims permutation;
+  for (const int64_t d : order) permutation.push_back(from[d]);
+  const hlo::Value v = builder_.transpose(t.value, permutation);
+  results_.push_back(v);
+  program_.results.push_back({index, v.type, order, kept});
+}
+
+void Lowering::lower_outputs() {
+  for (size_t k = 0; k < graph_.outputs.size(); ++k) {
+    if (graph_.outputs[k].kind == Output::Kind::kValue)
+      add_result(static_cast<int32_t>(k), graph_.outputs[k]);
+  }
+  if (!options_.donate_outputs) return;
+  for (size_t r = 0; r < results_.size(); ++r) {
+    const Type& type = results_[r].type;
+    program_.arguments.push_back(
+        {ProgramArgument::Kind::kOutputMemory, static_cast<int32_t>(r), type});
+    builder_.argument(type, str("{tf.aliasing_output = ", r, " : i32}"));
+  }
+}
+
+Program Lowering::run() {
+  for (const Node& node : graph_.nodes) lower_node(node);
+  lower_outputs();
+  program_.text = builder_.module(results_);
+  return std::move(program_);
+}
+
+Program lower(const Graph& graph, const Signature& signature, const Options& options) {
+  return Lowering(graph, signature, options).run();
+}
+
+}  // namespace torch_pjrt::lower

@@ -1,0 +1,70 @@
+// A Graph and its sizes to one StableHLO program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/type.h"
+#include "graph/graph.h"
+#include "lower/order.h"
+
+namespace torch_pjrt::lower {
+
+// Raised whenever a rule changes what it emits; part of every program's key.
+inline constexpr int kLoweringVersion = 1;
+
+enum class Precision : uint8_t { kDefault, kHigh, kHighest };
+
+struct Options {
+  std::string platform = "cpu";  // PJRT's platform name: chooses the forms that it runs well
+  Precision precision = Precision::kHighest;  // of float32 matmul and convolution
+  bool donate_outputs = true;  // outputs are written into memory that the caller passes
+};
+
+// What the program was made for.
+struct Signature {
+  std::vector<int64_t> symbols;     // a value for each symbol of the graph
+  std::vector<Order> input_orders;  // the memory order of each graph input; empty for numbers
+};
+
+// One argument of the program's @main, in order.
+struct ProgramArgument {
+  enum class Kind : uint8_t { kInput, kScalar, kOutputMemory };
+  Kind kind;
+  int32_t index;  // in Graph::inputs, Graph::scalars, or Program::results
+  Type type;      // with physical dims, row-major
+};
+
+// One result of @main: the graph's output `output`, dense in memory in the order `order`.
+struct ProgramResult {
+  int32_t output;  // in Graph::outputs
+  Type type;       // physical dims, row-major
+  Order order;     // memory order of the logical dims
+  Dims
+      dims;  // logical dims of what the program computes: 1 where the output is expanded (stride 0)
+};
+
+struct Program {
+  std::string text;  // StableHLO
+  std::vector<ProgramArgument> arguments;
+  std::vector<ProgramResult> results;
+};
+
+// Throws kUnsupported for an op without a rule, and kInternal, naming the op and both types, when a
+// rule's result isn't what the graph says.
+Program lower(const Graph& graph, const Signature& signature, const Options& options);
+
+// True if some rule lowers this ATen overload, e.g. "aten::add.Tensor".
+bool has_rule(const std::string& op);
+
+// True if the number given for `argument` of `op` is a value (an argument of the program), false if
+// it is structure. `is_number_type`: the schema's type is Scalar or float (or optional of these).
+// `number`: its value where known.
+bool is_value(const std::string& op, const std::string& argument, bool is_number_type,
+              const Number* number);
+
+// All ops with a rule, sorted.
+std::vector<std::string> ops();
+
+}  // namespace torch_pjrt::lower

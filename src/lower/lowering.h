@@ -1,0 +1,52 @@
+// The state of one lowering: which HLO value stands for which graph value, and the program's
+// arguments so far.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lower/rule.h"
+
+namespace torch_pjrt::lower {
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Signature& signature, const Options& options);
+
+  Program run();
+
+  hlo::Builder& build() { return builder_; }
+  const Graph& graph() const { return graph_; }
+  const Options& options() const { return options_; }
+
+  int64_t evaluate(const Size& size) const {
+    return graph_.exprs.evaluate(size, signature_.symbols);
+  }
+  Type concrete(const SymType& type) const;
+  // A graph value; a graph input becomes an argument of the program at its first use.
+  const Tensor& value(ValueId id);
+  // A value scalar as a 0-d argument of its kind's type.
+  hlo::Value scalar(Slot slot);
+  DType dtype(ValueId id) const { return dtypes_[id]; }
+  int64_t rank(ValueId id) const { return ranks_[id]; }
+
+ private:
+  void lower_node(const Node& node);
+  void lower_outputs();
+  void add_result(int32_t index, const Output& output);
+
+  const Graph& graph_;
+  const Signature& signature_;
+  const Options& options_;
+  hlo::Builder builder_;
+  Program program_;
+  std::vector<std::optional<Tensor>> values_;
+  std::vector<int32_t> input_of_value_;  // -1: a node's result
+  std::vector<DType> dtypes_;
+  std::vector<int64_t> ranks_;
+  std::map<int32_t, hlo::Value> scalars_;
+  std::vector<hlo::Value> results_;
+};
+
+}  // namespace torch_pjrt::lower

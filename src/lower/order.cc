@@ -1,0 +1,50 @@
+#include "lower/order.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace torch_pjrt::lower {
+
+Order row_major(int64_t rank) {
+  Order order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+bool is_row_major(const Order& order) { return std::is_sorted(order.begin(), order.end()); }
+
+Dims permute(const Dims& dims, const Order& order) {
+  Dims result(order.size());
+  for (size_t k = 0; k < order.size(); ++k) result[k] = dims[order[k]];
+  return result;
+}
+
+Order inverse(const Order& order) {
+  Order result(order.size());
+  for (size_t k = 0; k < order.size(); ++k) result[order[k]] = static_cast<int64_t>(k);
+  return result;
+}
+
+std::optional<Order> dense_order(const Dims& dims, const Dims& strides) {
+  const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  if (empty || strides == contiguous_strides(dims))
+    return row_major(static_cast<int64_t>(dims.size()));
+  // Dims of size 1 have no stride of their own: they go first, the others by falling stride.
+  Order wide;
+  Order order;
+  for (size_t d = 0; d < dims.size(); ++d)
+    (dims[d] == 1 ? order : wide).push_back(static_cast<int64_t>(d));
+  std::ranges::sort(wide, [&](int64_t a, int64_t b) {
+    return strides[a] != strides[b] ? strides[a] > strides[b] : a < b;
+  });
+  int64_t step = 1;
+  for (auto it = wide.rbegin(); it != wide.rend(); ++it) {
+    if (strides[*it] != step) return std::nullopt;
+    step *= dims[*it];
+  }
+  if (std::is_sorted(wide.begin(), wide.end())) return row_major(static_cast<int64_t>(dims.size()));
+  order.insert(order.end(), wide.begin(), wide.end());
+  return order;
+}
+
+}  // namespace torch_pjrt::lower

@@ -1,0 +1,60 @@
+#include "lower/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace torch_pjrt::lower {
+namespace {
+
+std::array<std::span<const Entry>, 10> families() {
+  return {pointwise_rules(),   compare_rules(), reduction_rules(), matmul_rules(),
+          convolution_rules(), pooling_rules(), norm_rules(),      view_rules(),
+          indexing_rules(),    create_rules()};
+}
+
+// x**3 as a value costs 20 times as much as two multiplications.
+bool is_small_exponent(const Number* number) {
+  if (number == nullptr) return false;
+  const double v = number->as_float();
+  const double size = std::fabs(v);
+  return size == 0.5 || size == 1 || size == 2 || v == 3 || v == 4;
+}
+
+}  // namespace
+
+const Entry* find_rule(std::string_view op) {
+  for (const std::span<const Entry> entries : families()) {
+    const auto it = std::ranges::lower_bound(entries, op, {}, &Entry::op);
+    if (it != entries.end() && it->op == op) return &*it;
+  }
+  return nullptr;
+}
+
+std::string at_source(const Node& node) { return node.source.empty() ? "" : "; at " + node.source; }
+
+bool has_rule(const std::string& op) { return find_rule(op) != nullptr; }
+
+bool is_value(const std::string& op, const std::string& argument, bool is_number_type,
+              const Number* number) {
+  const Entry* entry = find_rule(op);
+  if (entry != nullptr) {
+    for (const RoleOf& exception : entry->exceptions) {
+      if (exception.argument != argument) continue;
+      if (exception.role == Role::kSmallExponent) return !is_small_exponent(number);
+      return exception.role == Role::kValue;
+    }
+  }
+  return is_number_type;
+}
+
+std::vector<std::string> ops() {
+  std::vector<std::string> names;
+  for (const std::span<const Entry> entries : families()) {
+    for (const Entry& entry : entries) names.emplace_back(entry.op);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace torch_pjrt::lower
