@@ -1,0 +1,45 @@
+#include "cache/key.h"
+
+#include <algorithm>
+
+namespace torch_pjrt::cache {
+namespace {
+
+void put_size(std::string& bytes, uint64_t size) {
+  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
+}
+
+}  // namespace
+
+void Key::add(std::string_view name, std::string_view bytes) {
+  put_size(bytes_, name.size());
+  bytes_ += name;
+  put_size(bytes_, bytes.size());
+  parts_.push_back({std::string(name), bytes_.size(), bytes.size()});
+  bytes_ += bytes;
+}
+
+void Key::add(std::string_view name, int64_t number) { add(name, std::span(&number, 1)); }
+
+void Key::add(std::string_view name, std::span<const int64_t> numbers) {
+  add(name, std::string_view(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()));
+}
+
+std::string_view Key::content(const Part& part) const {
+  return std::string_view(bytes_).substr(part.begin, part.size);
+}
+
+std::vector<std::string> difference(const Key& a, const Key& b) {
+  std::vector<std::string> names;
+  const size_t shared = std::min(a.parts_.size(), b.parts_.size());
+  for (size_t i = 0; i < shared; ++i) {
+    const Key::Part& part = a.parts_[i];
+    const Key::Part& other = b.parts_[i];
+    if (part.name != other.name || a.content(part) != b.content(other)) names.push_back(part.name);
+  }
+  for (size_t i = shared; i < a.parts_.size(); ++i) names.push_back(a.parts_[i].name);
+  for (size_t i = shared; i < b.parts_.size(); ++i) names.push_back(b.parts_[i].name);
+  return names;
+}
+
+}  // namespace torch_pjrt::cache

@@ -1,0 +1,56 @@
+// Symbols of a graph, read from a call's arguments and checked against all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "run/host_tensor.h"
+
+namespace torch_pjrt::compile {
+
+// An argument of one call: a tensor or an int.
+struct Argument {
+  bool is_tensor = false;
+  run::HostTensor tensor;
+  int64_t number = 0;
+};
+
+// Dims of a type for the given symbols.
+Dims evaluate(const Exprs& exprs, const std::vector<Size>& sizes, std::span<const int64_t> symbols);
+
+class Binding {
+ public:
+  // Throws Error(kUnsupported) for a symbol that is used but isn't itself an int input or an
+  // input's dim.
+  explicit Binding(const Graph& graph);
+
+  // The value of each symbol. Throws Error(kInvalid), naming the input, where an argument isn't
+  // what the graph says for these values.
+  std::vector<int64_t> bind(const Graph& graph, std::span<const Argument> arguments) const;
+
+  // Reads again the symbols that come from ints; dims are known to be the same.
+  void bind_numbers(const Graph& graph, std::span<const Argument> arguments,
+                    std::vector<int64_t>& symbols) const;
+
+  // The symbols' values at capture.
+  std::vector<int64_t> hints(const Graph& graph) const;
+
+  // Whether input `i` is an int that the program takes as a value: it may change from call to call
+  // without another program.
+  bool is_free(size_t i) const { return free_[i]; }
+
+ private:
+  struct Source {
+    int32_t symbol;
+    int32_t input;
+    int32_t dim;  // -1: the input is the number itself
+  };
+
+  std::vector<Source> sources_;  // ints first
+  std::vector<bool> free_;
+  std::vector<int32_t> computed_;  // int inputs that are expressions
+};
+
+}  // namespace torch_pjrt::compile

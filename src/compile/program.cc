@@ -1,0 +1,269 @@
+#include "compile/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "compile/program_key.h"
+
+namespace torch_pjrt::compile {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool same(std::span<const int64_t> a, const Dims& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+// Strides of dims of size 1 say nothing.
+bool same_strides(const run::HostTensor& tensor, const Entry::Tensor& expected) {
+  for (size_t d = 0; d < expected.strides.size(); ++d) {
+    if (tensor.strides[d] != expected.strides[d] && expected.dims[d] != 1) return false;
+  }
+  return true;
+}
+
+bool matches(const Entry& entry, std::span<const Argument> arguments) {
+  for (const Entry::Tensor& expected : entry.tensors) {
+    const Argument& a = arguments[expected.input];
+    if (!a.is_tensor || a.tensor.dtype != expected.dtype || !same(a.tensor.dims, expected.dims) ||
+        !same_strides(a.tensor, expected)) {
+      return false;
+    }
+  }
+  return std::all_of(entry.numbers.begin(), entry.numbers.end(), [&](const Entry::Number& n) {
+    return !arguments[n.input].is_tensor && arguments[n.input].number == n.value;
+  });
+}
+
+lower::Order order_of(const Graph& graph, size_t input, const Dims& dims, const Dims& strides) {
+  if (const auto order = lower::dense_order(dims, strides)) return *order;
+  fail(Code::kInternal, "input ", input, " (", graph.inputs[input].name, ") isn't dense: dims ",
+       to_string(dims), ", strides ", to_string(strides));
+}
+
+// The bytes by which a program takes a number.
+int64_t encode(const Number& number, DType dtype) {
+  int64_t bits = 0;
+  if (dtype == DType::kBool) {
+    bits = number.is_float ? number.f != 0 : number.i != 0;
+  } else if (dtype == DType::kI64) {
+    bits = number.is_float ? static_cast<int64_t>(number.f) : number.i;
+  } else if (dtype == DType::kF64) {
+    const double value = number.as_float();
+    std::memcpy(&bits, &value, sizeof value);
+  } else {
+    fail(Code::kInternal, "a program takes numbers as bool, i64 or f64, not ", name(dtype));
+  }
+  return bits;
+}
+
+std::string shape_key(const std::vector<bool>& structural, const lower::Signature& signature,
+                      lower::Precision precision) {
+  cache::Key key;
+  key.add("symbols", structural_values(structural, signature.symbols));
+  for (const lower::Order& order : signature.input_orders) key.add("order", order);
+  key.add("precision", static_cast<int64_t>(precision));
+  return key.bytes();
+}
+
+std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature& signature,
+                                      const lower::Options& options,
+                                      const std::vector<pjrt::Override>& overrides, Device& device,
+                                      const Log& log, const std::string& why) {
+  if (log.enabled()) log.write("graph", print(graph));
+  const auto begin = std::chrono::steady_clock::now();
+  auto compiled = std::make_shared<Compiled>();
+  compiled->program = lower::lower(graph, signature, options);
+  const std::string text = std::move(compiled->program.text);
+  compiled->program.text.clear();
+  if (log.enabled()) log.write("stablehlo", text);
+  const auto lowered = std::chrono::steady_clock::now();
+  compiled->executable = device.compile(text, overrides, log);
+  if (log.enabled()) {
+    const auto ms = [](auto duration) {
+      return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    };
+    log.write("compile", str("lowered ", graph.nodes.size(), " nodes in ", ms(lowered - begin),
+                             " ms, compiled in ", ms(std::chrono::steady_clock::now() - lowered),
+                             " ms; ", why));
+  }
+  return compiled;
+}
+
+}  // namespace
+
+Program::Program(Graph graph, Runtime& runtime, Options options)
+    : graph_(std::make_shared<const Graph>(std::move(graph))),
+      runtime_(runtime),
+      options_(std::move(options)),
+      binding_(*graph_),
+      structural_(structural_symbols(*graph_)),
+      graph_bytes_(canonical_bytes(*graph_)) {}
+
+Entry* Program::match(std::span<const Argument> arguments, lower::Precision precision) const {
+  Entry* entry = last_.load(std::memory_order_acquire);
+  if (!entry || entry->precision != precision || arguments.size() != graph_->inputs.size() ||
+      !matches(*entry, arguments)) {
+    return nullptr;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (binding_.is_free(i) && arguments[i].is_tensor) return nullptr;
+  }
+  Runtime::check_process();
+  return entry;
+}
+
+Entry* Program::look_up(const std::string& shape_key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(shape_key);
+  return found == entries_.end() ? nullptr : found->second.get();
+}
+
+Program::Found Program::find(std::span<const Argument> arguments, lower::Precision precision,
+                             run::HostLock& lock) {
+  lower::Signature signature{binding_.bind(*graph_, arguments), {}};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const run::HostTensor& t = arguments[i].tensor;
+    signature.input_orders.push_back(!arguments[i].is_tensor
+                                         ? lower::Order()
+                                         : order_of(*graph_, i, Dims(t.dims.begin(), t.dims.end()),
+                                                    Dims(t.strides.begin(), t.strides.end())));
+  }
+  const std::string key = shape_key(structural_, signature, precision);
+  Runtime::check_process();
+  Found found{look_up(key), run::Origin::kMemory};
+  if (!found.entry) {
+    const run::Reacquire reacquire(lock);
+    lock.release();
+    Device& device = runtime_.device(options_.plugin_path);
+    const auto compiled = wait_for_compile(signature, precision, device, lock, found.origin);
+    auto entry = make_entry(signature, precision, device, *compiled, arguments);
+    const std::lock_guard guard(mutex_);
+    // Another thread may have made the same meanwhile.
+    found.entry = entries_.try_emplace(key, std::move(entry)).first->second.get();
+  }
+  last_.store(found.entry, std::memory_order_release);
+  return found;
+}
+
+std::string Program::reason(const cache::Key& key) {
+  const std::lock_guard lock(mutex_);
+  std::string text = "the first program of this graph";
+  if (last_key_) {
+    text = "differs from this graph's last program in:";
+    for (const std::string& part : difference(*last_key_, key)) text += " " + part + ";";
+  }
+  last_key_ = key;
+  return text;
+}
+
+std::shared_ptr<const Compiled> Program::wait_for_compile(const lower::Signature& signature,
+                                                          lower::Precision precision,
+                                                          Device& device, run::HostLock& lock,
+                                                          run::Origin& origin) {
+  lower::Options options;
+  options.platform = device.client().platform_name();
+  options.precision = precision;
+  options.donate_outputs = device.client().host_memory().donated_out;
+  const cache::Key key = program_key(graph_bytes_, structural_, signature, options,
+                                     device.overrides(options_.overrides), device);
+  // Copies, since the compile may outlive this call and the Program.
+  auto make = [graph = graph_, signature, options, overrides = options_.overrides, &device,
+               &log = runtime_.log(), why = reason(key)] {
+    return compile_now(*graph, signature, options, overrides, device, log, why);
+  };
+  const auto [value, started] = runtime_.programs().find_or_make(
+      key, std::move(make),
+      [](std::function<void()> task) { std::thread(std::move(task)).detach(); });
+  if (started) origin = run::Origin::kCompiled;
+  while (value.wait_for(50ms) != std::future_status::ready) lock.check_interrupt();
+  return value.get();
+}
+
+std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
+                                           lower::Precision precision, const Device& device,
+                                           const Compiled& compiled,
+                                           std::span<const Argument> arguments) const {
+  using From = lower::ProgramArgument::Kind;
+  using To = run::Argument::Kind;
+  auto entry = std::make_unique<Entry>();
+  entry->precision = precision;
+  entry->symbols = signature.symbols;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const int32_t input = static_cast<int32_t>(i);
+    if (arguments[i].is_tensor) {
+      const Dims dims(arguments[i].tensor.dims.begin(), arguments[i].tensor.dims.end());
+      entry->tensors.push_back(
+          {input, arguments[i].tensor.dtype, dims, dense_strides(dims, signature.input_orders[i])});
+    } else if (!binding_.is_free(i)) {
+      entry->numbers.push_back({input, arguments[i].number});
+    }
+  }
+  std::vector<run::Argument> program_arguments;
+  for (const lower::ProgramArgument& a : compiled.program.arguments) {
+    run::Argument argument{To::kInput, a.index, a.type, 0};
+    if (a.kind == From::kOutputMemory) argument.kind = To::kOutputMemory;
+    if (a.kind == From::kScalar && graph_->scalars[a.index].expr < 0) {
+      argument.kind = To::kConstant;
+      argument.bits = encode(graph_->scalars[a.index].number, a.type.dtype);
+    } else if (a.kind == From::kScalar) {
+      argument.kind = To::kScalar;
+      argument.index = static_cast<int32_t>(entry->scalars.size());
+      entry->scalars.push_back(graph_->scalars[a.index]);
+    }
+    program_arguments.push_back(std::move(argument));
+  }
+  std::vector<Type> types;
+  for (const lower::ProgramResult& r : compiled.program.results) {
+    entry->results.push_back(result_form(*graph_, r, signature.symbols));
+    types.push_back(r.type);
+  }
+  entry->callable = std::make_unique<run::Callable>(
+      device.client(), compiled.executable, std::move(program_arguments), types, runtime_.stats());
+  return entry;
+}
+
+std::vector<int64_t> Program::symbols(const Entry& entry,
+                                      std::span<const Argument> arguments) const {
+  std::vector<int64_t> symbols = entry.symbols;
+  if (!symbols.empty()) binding_.bind_numbers(*graph_, arguments, symbols);
+  return symbols;
+}
+
+void Program::run(const Found& found, std::span<const Argument> arguments,
+                  std::span<const int64_t> symbols, std::span<void* const> outputs,
+                  run::HostLock& lock) {
+  std::vector<const void*> inputs;
+  inputs.reserve(arguments.size());
+  for (const Argument& a : arguments) inputs.push_back(a.tensor.data);
+  std::vector<int64_t> scalars;
+  for (const Scalar& s : found.entry->scalars) {
+    scalars.push_back(encode(graph_->exprs.evaluate(s.expr, symbols), dtype_of(s.kind)));
+  }
+  found.entry->callable->run({inputs, scalars, outputs}, found.origin, lock);
+}
+
+std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols) {
+  lower::Signature signature{symbols ? *symbols : Binding(graph).hints(graph), {}};
+  if (signature.symbols.size() != graph.exprs.symbols().size()) {
+    fail(Code::kInvalid, "the graph has ", graph.exprs.symbols().size(), " symbols, got ",
+         signature.symbols.size(), " values");
+  }
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const SymType& type = graph.inputs[i].type;
+    const Dims dims = evaluate(graph.exprs, type.dims, signature.symbols);
+    const Dims strides = evaluate(graph.exprs, type.strides, signature.symbols);
+    const auto order = lower::dense_order(dims, strides);
+    const bool is_tensor = graph.inputs[i].kind == Input::Kind::kTensor;
+    signature.input_orders.push_back(
+        is_tensor ? order.value_or(lower::row_major(static_cast<int64_t>(dims.size())))
+                  : lower::Order());
+  }
+  return lower::lower(graph, signature, {}).text;
+}
+
+}  // namespace torch_pjrt::compile

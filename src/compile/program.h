@@ -1,0 +1,100 @@
+// A captured graph that runs: finds or compiles the program for a call's sizes, and runs it.
+//
+// A call goes: match() (the last call's entry, usually), else find(), which looks the sizes up and
+// compiles what isn't there; then symbols(), memory for the results by entry.results, and run().
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compile/binding.h"
+#include "compile/result_form.h"
+#include "compile/runtime.h"
+#include "run/call.h"
+
+namespace torch_pjrt::compile {
+
+struct Options {
+  std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
+  std::vector<pjrt::Override> overrides;
+};
+
+// The program for one set of sizes and layouts.
+struct Entry {
+  struct Tensor {
+    int32_t input;
+    DType dtype;
+    Dims dims;
+    Dims strides;  // of a dense tensor in the input's order
+  };
+  struct Number {
+    int32_t input;
+    int64_t value;
+  };
+
+  std::vector<Tensor> tensors;
+  std::vector<Number> numbers;  // those that the program was made for
+  lower::Precision precision;
+  std::vector<int64_t> symbols;
+  std::vector<ResultForm> results;  // in the program's order
+  std::vector<Scalar> scalars;      // taken at each call, in the program's order
+  std::unique_ptr<run::Callable> callable;
+};
+
+// Any thread may call it.
+class Program {
+ public:
+  // Throws Error(kUnsupported) for a graph with a symbol that no input gives.
+  Program(Graph graph, Runtime& runtime, Options options);
+
+  const Graph& graph() const { return *graph_; }
+  Runtime& runtime() const { return runtime_; }
+
+  // The last call's entry if it fits these arguments exactly, else null.
+  Entry* match(std::span<const Argument> arguments, lower::Precision precision) const;
+
+  struct Found {
+    Entry* entry;  // lives as long as the Program
+    run::Origin origin;
+  };
+  // Throws Error(kInvalid) where an argument isn't what the graph says. Tensors must be dense.
+  Found find(std::span<const Argument> arguments, lower::Precision precision, run::HostLock& lock);
+
+  // Symbol values of a call for which `entry` was found.
+  std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
+
+  // Runs the entry's program; `outputs` has memory for each of entry.results.
+  void run(const Found& found, std::span<const Argument> arguments,
+           std::span<const int64_t> symbols, std::span<void* const> outputs, run::HostLock& lock);
+
+ private:
+  Entry* look_up(const std::string& shape_key) const;
+  std::shared_ptr<const Compiled> wait_for_compile(const lower::Signature& signature,
+                                                   lower::Precision precision, Device& device,
+                                                   run::HostLock& lock, run::Origin& origin);
+  std::unique_ptr<Entry> make_entry(const lower::Signature& signature, lower::Precision precision,
+                                    const Device& device, const Compiled& compiled,
+                                    std::span<const Argument> arguments) const;
+  std::string reason(const cache::Key& key);
+
+  std::shared_ptr<const Graph> graph_;  // also of compiles that nobody waits for any more
+  Runtime& runtime_;
+  Options options_;
+  Binding binding_;
+  std::vector<bool> structural_;
+  std::string graph_bytes_;
+  std::atomic<Entry*> last_ = nullptr;
+  mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<Entry>> entries_;  // by shape key
+  std::optional<cache::Key> last_key_;
+};
+
+// The StableHLO for the given symbol values, or else for the sizes at capture.
+std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols);
+
+}  // namespace torch_pjrt::compile

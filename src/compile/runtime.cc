@@ -1,0 +1,48 @@
+#include "compile/runtime.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+#include "base/config.h"
+#include "base/error.h"
+
+namespace torch_pjrt::compile {
+namespace {
+
+// Of the process, as forking is: set in a child whose parent had a client.
+std::atomic<bool> forked = false;
+
+void watch_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  if (registered != 0) fail(Code::kInternal, "pthread_atfork failed with ", registered);
+}
+
+}  // namespace
+
+void Runtime::check_process() {
+  if (forked.load(std::memory_order_relaxed)) [[unlikely]] {
+    fail(Code::kInvalid,
+         "this process was forked from one that had used a PJRT plugin, whose threads don't exist "
+         "here. Start it with the multiprocessing method 'spawn', or fork before the first use");
+  }
+}
+
+Device& Runtime::device(const std::string& path) {
+  check_process();
+  const std::string plugin_path = path.empty() ? config::plugin_path() : path;
+  if (plugin_path.empty()) {
+    fail(Code::kInvalid,
+         "no PJRT plugin: give its path as the option 'plugin' or in TORCH_PJRT_PLUGIN");
+  }
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<Device>& device = devices_[plugin_path];
+  if (!device) {
+    auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path));
+    watch_forks();
+    device = std::make_unique<Device>(std::move(client));
+  }
+  return *device;
+}
+
+}  // namespace torch_pjrt::compile

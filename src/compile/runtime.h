@@ -1,0 +1,49 @@
+// What all programs of a process share: devices, compiled programs, counters, log.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cache/memory.h"
+#include "compile/device.h"
+#include "compile/log.h"
+#include "lower/lower.h"
+#include "run/stats.h"
+
+namespace torch_pjrt::compile {
+
+// A program that is ready to run, with the order of its arguments and results.
+struct Compiled {
+  std::shared_ptr<const pjrt::Executable> executable;
+  lower::Program program;  // without its text
+};
+
+// One per process, never destroyed: programs and tensors may outlive everything else, and a compile
+// that nobody waits for any more goes on. Any thread may use it.
+class Runtime {
+ public:
+  Runtime() = default;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // The device of the plugin at `path` (empty: TORCH_PJRT_PLUGIN), with its client, which is made
+  // at the first call. Throws Error(kInvalid) in a child process forked since.
+  Device& device(const std::string& path);
+  // Throws Error(kInvalid) in a process forked after a client was made: in there it would hang.
+  static void check_process();
+
+  cache::Memory<Compiled>& programs() { return programs_; }
+  run::Stats& stats() { return stats_; }
+  Log& log() { return log_; }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Device>> devices_;  // by path
+  cache::Memory<Compiled> programs_;
+  run::Stats stats_;
+  Log log_;
+};
+
+}  // namespace torch_pjrt::compile

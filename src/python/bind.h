@@ -1,0 +1,13 @@
+// The parts of the module, each bound by a function of its own.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace torch_pjrt::python {
+
+void bind_error(nanobind::module_& m);
+void bind_graph(nanobind::module_& m);
+void bind_program(nanobind::module_& m);
+void bind_runtime(nanobind::module_& m);
+
+}  // namespace torch_pjrt::python

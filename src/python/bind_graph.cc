@@ -1,0 +1,299 @@
+// Graph, as the FX front builds it.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <tuple>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "lower/lower.h"
+#include "python/bind.h"
+
+namespace torch_pjrt::python {
+namespace {
+
+namespace nb = nanobind;
+
+// A dtype as an argument's value; a plain string is a string.
+struct DTypeArg {
+  DType dtype;
+};
+
+using TypeTuple = std::tuple<std::string, nb::sequence, nb::sequence, nb::object>;
+using ArgTuple = std::tuple<std::string, bool, nb::object>;
+
+DType dtype_of_name(const std::string& dtype_name) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype_name == name(dtype)) return dtype;
+  }
+  fail(Code::kUnsupported, "tensors of dtype ", dtype_name, " are not supported");
+}
+
+std::string class_name(nb::handle object) { return Py_TYPE(object.ptr())->tp_name; }
+
+int64_t to_int(nb::handle object) {
+  int64_t value = 0;
+  if (!nb::try_cast(object, value)) {
+    fail(Code::kUnsupported, "the int ", nb::repr(object).c_str(), " doesn't fit into 64 bits");
+  }
+  return value;
+}
+
+Size to_size(nb::handle object) {
+  if (nb::isinstance<Size>(object)) return nb::cast<Size>(object);
+  if (PyLong_Check(object.ptr())) return to_int(object);
+  fail(Code::kInvalid, "expected an int or a Size, got ", class_name(object));
+}
+
+std::vector<Size> to_sizes(nb::handle sequence) {
+  std::vector<Size> sizes;
+  for (const nb::handle item : sequence) sizes.push_back(to_size(item));
+  return sizes;
+}
+
+SymType to_type(const TypeTuple& t) {
+  return {dtype_of_name(std::get<0>(t)), to_sizes(std::get<1>(t)), to_sizes(std::get<2>(t)),
+          to_size(std::get<3>(t))};
+}
+
+// The kind of number that an expression gives.
+ScalarKind kind_of(const Exprs& exprs, ExprId id) {
+  const Exprs::Node& node = exprs.node(id);
+  switch (node.op) {
+    case ExprOp::kFloat:
+    case ExprOp::kToFloat:
+    case ExprOp::kIntTrueDiv:
+    case ExprOp::kFloatTrueDiv:
+    case ExprOp::kFloatPow:
+    case ExprOp::kSqrt:
+      return ScalarKind::kFloat;
+    case ExprOp::kEq:
+    case ExprOp::kNe:
+    case ExprOp::kLt:
+    case ExprOp::kLe:
+    case ExprOp::kGt:
+    case ExprOp::kGe:
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+    case ExprOp::kNot:
+      return ScalarKind::kBool;
+    case ExprOp::kAdd:
+    case ExprOp::kMul:
+    case ExprOp::kPow:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAbs:
+    case ExprOp::kWhere:
+    case ExprOp::kIdentity:
+      break;
+    default:
+      return ScalarKind::kInt;
+  }
+  for (size_t i = node.op == ExprOp::kWhere ? 1 : 0; i < node.args.size(); ++i) {
+    if (kind_of(exprs, node.args[i]) == ScalarKind::kFloat) return ScalarKind::kFloat;
+  }
+  return ScalarKind::kInt;
+}
+
+// The number if it is one, with `known` false for one that depends on symbols.
+struct PythonNumber {
+  Scalar scalar;
+  bool known;
+};
+
+std::optional<PythonNumber> to_number(const Graph& graph, nb::handle object) {
+  PyObject* p = object.ptr();
+  if (PyBool_Check(p)) {
+    return PythonNumber{Scalar::constant(ScalarKind::kBool, Number::of_int(p == Py_True)), true};
+  }
+  if (PyLong_Check(p)) {
+    return PythonNumber{Scalar::constant(ScalarKind::kInt, Number::of_int(to_int(object))), true};
+  }
+  if (PyFloat_Check(p)) {
+    const Number number = Number::of_float(PyFloat_AS_DOUBLE(p));
+    return PythonNumber{Scalar::constant(ScalarKind::kFloat, number), true};
+  }
+  if (!nb::isinstance<Size>(object)) return std::nullopt;
+  const Size size = nb::cast<Size>(object);
+  if (!size.is_symbolic()) {
+    return PythonNumber{Scalar::constant(ScalarKind::kInt, Number::of_int(size.value)), true};
+  }
+  return PythonNumber{Scalar::symbolic(kind_of(graph.exprs, size.expr), size.expr), false};
+}
+
+// An argument that is structure.
+Arg to_arg(nb::handle object) {
+  PyObject* p = object.ptr();
+  if (object.is_none()) return {None()};
+  if (nb::isinstance<ValueRef>(object)) return {nb::cast<ValueRef>(object)};
+  if (nb::isinstance<Size>(object)) return {nb::cast<Size>(object)};
+  if (nb::isinstance<DTypeArg>(object)) return {nb::cast<DTypeArg>(object).dtype};
+  if (PyBool_Check(p)) return {p == Py_True};
+  if (PyLong_Check(p)) return {Size(to_int(object))};
+  if (PyFloat_Check(p)) return {PyFloat_AS_DOUBLE(p)};
+  if (PyUnicode_Check(p)) return {nb::cast<std::string>(object)};
+  if (PyList_Check(p) || PyTuple_Check(p)) {
+    ArgList list;
+    for (const nb::handle item : object) list.push_back(to_arg(item));
+    return {std::move(list)};
+  }
+  fail(Code::kUnsupported, "arguments of type ", class_name(object), " are not supported");
+}
+
+Arg to_arg(Graph& graph, const std::string& op, const ArgTuple& argument) {
+  const auto& [argument_name, is_number_type, object] = argument;
+  if (const auto number = to_number(graph, object)) {
+    const Number* known = number->known ? &number->scalar.number : nullptr;
+    if (lower::is_value(op, argument_name, is_number_type, known)) {
+      return {graph.add_scalar(number->scalar)};
+    }
+  }
+  return to_arg(object);
+}
+
+ValueId add_node(Graph& graph, const std::string& op, const std::vector<ArgTuple>& arguments,
+                 const std::vector<TypeTuple>& results, const std::string& source) {
+  const std::string place = source.empty() ? "" : " (at " + source + ")";
+  if (!lower::has_rule(op)) fail(Code::kUnsupported, op, place, " has no lowering rule");
+  std::vector<NamedArg> args;
+  for (const ArgTuple& a : arguments) {
+    try {
+      args.push_back({std::get<0>(a), to_arg(graph, op, a)});
+    } catch (const Error& e) {
+      fail(e.code(), op, place, ", argument ", std::get<0>(a), ": ", e.what());
+    }
+  }
+  std::vector<SymType> types;
+  for (const TypeTuple& t : results) types.push_back(to_type(t));
+  return graph.nodes[graph.add_node(op, std::move(args), std::move(types), source)].first_result;
+}
+
+void add_output(Graph& graph, Output output) {
+  if (output.kind == Output::Kind::kValue &&
+      (output.value < 0 || output.value >= graph.num_values)) {
+    fail(Code::kInvalid, "an output is the value %", output.value, ", which doesn't exist");
+  }
+  const bool reads_input =
+      output.kind == Output::Kind::kInput || output.kind == Output::Kind::kView;
+  if (reads_input &&
+      (output.input < 0 || output.input >= static_cast<int32_t>(graph.inputs.size()))) {
+    fail(Code::kInvalid, "an output is of input ", output.input, ", which doesn't exist");
+  }
+  graph.outputs.push_back(std::move(output));
+}
+
+Size make_size(ExprId expr, nb::handle hint) {
+  if (PyFloat_Check(hint.ptr())) {
+    return Size::symbolic(expr, static_cast<int64_t>(PyFloat_AS_DOUBLE(hint.ptr())));
+  }
+  return Size::symbolic(expr, to_int(hint));
+}
+
+void bind_building(nb::class_<Graph>& graph) {
+  graph
+      .def(
+          "expr_int", [](Graph& g, nb::handle v) { return g.exprs.add_int(to_int(v)); },
+          nb::arg("value"))
+      .def(
+          "expr_float", [](Graph& g, double v) { return g.exprs.add_float(v); }, nb::arg("value"))
+      .def(
+          "expr_symbol", [](Graph& g, const std::string& n) { return g.exprs.add_symbol(n); },
+          nb::arg("name"))
+      .def(
+          "expr",
+          [](Graph& g, const std::string& op, std::vector<ExprId> args) {
+            return g.exprs.add(expr_op(op), std::move(args));
+          },
+          nb::arg("op"), nb::arg("args"))
+      .def(
+          "add_tensor_input",
+          [](Graph& g, std::string n, const std::string& dtype, const nb::sequence& dims,
+             const nb::sequence& strides, const nb::object& offset) {
+            const int32_t i =
+                g.add_tensor_input(std::move(n), to_type({dtype, dims, strides, offset}));
+            return g.inputs[i].value;
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("dims"), nb::arg("strides"), nb::arg("offset"))
+      .def(
+          "add_number_input",
+          [](Graph& g, std::string n, nb::handle size) {
+            return g.add_number_input(std::move(n), to_size(size));
+          },
+          nb::arg("name"), nb::arg("size"))
+      .def("add_node", &add_node, nb::arg("op"), nb::arg("args"), nb::arg("results"),
+           nb::arg("source"));
+}
+
+void bind_outputs(nb::class_<Graph>& graph) {
+  using Kind = Output::Kind;
+  graph
+      .def(
+          "add_output_value",
+          [](Graph& g, ValueId value, const TypeTuple& type) {
+            add_output(g, {Kind::kValue, value, -1, to_type(type), {}});
+          },
+          nb::arg("value"), nb::arg("type"))
+      .def(
+          "add_output_input",
+          [](Graph& g, int32_t input) { add_output(g, {Kind::kInput, 0, input, {}, {}}); },
+          nb::arg("input"))
+      .def(
+          "add_output_view",
+          [](Graph& g, int32_t input, const TypeTuple& type) {
+            add_output(g, {Kind::kView, 0, input, to_type(type), {}});
+          },
+          nb::arg("input"), nb::arg("type"))
+      .def(
+          "add_output_number",
+          [](Graph& g, nb::handle value) {
+            const auto number = to_number(g, value);
+            if (!number) {
+              fail(Code::kInvalid, "expected a number or a Size, got ", class_name(value));
+            }
+            add_output(g, {Kind::kNumber, 0, -1, {}, number->scalar});
+          },
+          nb::arg("value"))
+      .def("add_output_none", [](Graph& g) { add_output(g, {}); });
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  nb::class_<Size>(m, "Size").def(
+      "__init__",
+      [](Size* self, ExprId expr, nb::handle hint) { new (self) Size(make_size(expr, hint)); },
+      nb::arg("expr"), nb::arg("hint"));
+  nb::class_<ValueRef>(m, "ValueRef")
+      .def(
+          "__init__", [](ValueRef* self, ValueId id) { new (self) ValueRef{id}; }, nb::arg("id"))
+      .def_ro("id", &ValueRef::id);
+  nb::class_<DTypeArg>(m, "DType")
+      .def(
+          "__init__",
+          [](DTypeArg* self, const std::string& dtype) {
+            new (self) DTypeArg{dtype_of_name(dtype)};
+          },
+          nb::arg("name"));
+  nb::class_<Graph> graph(m, "Graph");
+  graph.def(nb::init<>()).def("__str__", [](const Graph& g) { return print(g); });
+  bind_building(graph);
+  bind_outputs(graph);
+
+  m.def("has_rule", &lower::has_rule, nb::arg("op"));
+  m.def("ops", &lower::ops);
+  m.def(
+      "is_value",
+      [](const std::string& op, const std::string& argument, bool is_number_type,
+         const nb::object& number) {
+        const auto known = to_number(Graph(), number);
+        return lower::is_value(op, argument, is_number_type,
+                               known ? &known->scalar.number : nullptr);
+      },
+      nb::arg("op"), nb::arg("argument"), nb::arg("is_number_type"),
+      nb::arg("number").none() = nb::none());
+}
+
+}  // namespace torch_pjrt::python

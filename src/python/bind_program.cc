@@ -1,0 +1,58 @@
+// Program: a graph that can be called.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "base/error.h"
+#include "compile/program.h"
+#include "python/bind.h"
+#include "python/tensor_cast.h"
+#include "torch/runtime.h"
+
+namespace torch_pjrt::python {
+namespace {
+
+namespace nb = nanobind;
+
+pjrt::Override to_override(nb::handle name, nb::handle value) {
+  PyObject* p = value.ptr();
+  pjrt::Override o{nb::cast<std::string>(name), false};
+  if (PyBool_Check(p)) {
+    o.value = p == Py_True;
+  } else if (PyLong_Check(p)) {
+    o.value = nb::cast<int64_t>(value);
+  } else if (PyFloat_Check(p)) {
+    o.value = PyFloat_AS_DOUBLE(p);
+  } else if (PyUnicode_Check(p)) {
+    o.value = nb::cast<std::string>(value);
+  } else {
+    fail(Code::kInvalid, "compile option ", o.name, ": expected a bool, int, float or str, got ",
+         Py_TYPE(p)->tp_name);
+  }
+  return o;
+}
+
+void make_program(compile::Program* self, const Graph& graph, std::string plugin,
+                  const nb::dict& overrides) {
+  compile::Options options{std::move(plugin), {}};
+  for (const auto [name, value] : overrides) options.overrides.push_back(to_override(name, value));
+  new (self) compile::Program(graph, aten::runtime(), std::move(options));
+}
+
+}  // namespace
+
+void bind_program(nb::module_& m) {
+  // AOTAutograd's boxed convention wants the attribute _boxed_call on the instance.
+  nb::class_<compile::Program>(m, "Program", nb::dynamic_attr())
+      .def("__init__", &make_program, nb::arg("graph"), nb::arg("plugin"), nb::arg("overrides"))
+      .def(
+          "__call__",
+          [](compile::Program& program, nb::handle list) {
+            return nb::steal(call_boxed(program, list.ptr()));
+          },
+          nb::arg("inputs"));
+  m.def("lower_text", &compile::lower_text, nb::arg("graph"),
+        nb::arg("symbols").none() = nb::none());
+}
+
+}  // namespace torch_pjrt::python

@@ -1,0 +1,86 @@
+// What concerns the whole process: counters, the log, plugins, the end.
+#include <nanobind/stl/string.h>
+
+#include "python/bind.h"
+#include "python/gil.h"
+#include "torch/runtime.h"
+
+namespace torch_pjrt::python {
+namespace {
+
+namespace nb = nanobind;
+
+nb::dict stats() {
+  const run::Counts counts = aten::runtime().stats().snapshot();
+  nb::dict d;
+  d["captures"] = counts.captures;
+  d["compiles"] = counts.compiles;
+  d["executions"] = counts.executions;
+  d["memory_hits"] = counts.memory_hits;
+  d["host_to_device_bytes"] = counts.host_to_device_bytes;
+  d["device_to_host_bytes"] = counts.device_to_host_bytes;
+  d["copied_inputs"] = counts.copied_inputs;
+  return d;
+}
+
+// Where the log goes; read and written with the GIL. Never given up at exit, when there may be no
+// interpreter to do so.
+PyObject* log_callable = nullptr;
+
+void write_log(const std::string& kind, const std::string& text) {
+  const ThreadGil gil;
+  if (!gil || !log_callable) return;
+  const nb::object callable = nb::borrow(log_callable);
+  try {
+    callable(kind, text);
+  } catch (nb::python_error& error) {
+    // A fault in the log is reported and fails no compile.
+    error.restore();
+    PyErr_WriteUnraisable(callable.ptr());
+  }
+}
+
+void set_log(nb::object callable) {
+  PyObject* old = log_callable;
+  log_callable = callable.is_none() ? nullptr : callable.release().ptr();
+  aten::runtime().log().set(log_callable ? write_log : compile::Log::Sink());
+  Py_XDECREF(old);
+}
+
+nb::dict plugin_info(const std::string& path) {
+  const compile::Device* device = nullptr;
+  {
+    Gil gil;
+    gil.release();
+    device = &aten::runtime().device(path);
+  }
+  const pjrt::Client& client = device->client();
+  const pjrt::Api& api = client.plugin().api();
+  nb::dict attributes;
+  for (const auto& [name, value] : client.plugin().attributes()) {
+    attributes[name.c_str()] = value;
+  }
+  nb::dict d;
+  d["path"] = client.plugin().path();
+  d["api_version"] = nb::make_tuple(api.major(), api.minor());
+  d["platform_name"] = client.platform_name();
+  d["platform_version"] = client.platform_version();
+  d["device_kind"] = client.device_kind();
+  d["device_count"] = client.device_count();
+  d["attributes"] = attributes;
+  return d;
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& m) {
+  m.def("stats", &stats);
+  m.def("reset_stats", [] { aten::runtime().stats().reset(); });
+  m.def("count_capture", [] { aten::runtime().stats().add(&run::Stats::captures); });
+  m.def("set_log", &set_log, nb::arg("callable").none());
+  m.def("plugin_info", &plugin_info, nb::arg("path"));
+  m.def("shutdown", &shut_down);
+  nb::module_::import_("atexit").attr("register")(m.attr("shutdown"));
+}
+
+}  // namespace torch_pjrt::python

@@ -1,0 +1,78 @@
+#include "python/tensor_cast.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "base/error.h"
+#include "python/gil.h"
+#include "torch/call.h"
+
+namespace torch_pjrt::python {
+namespace {
+
+struct Decref {
+  void operator()(PyObject* object) const { Py_DECREF(object); }
+};
+using Ref = std::unique_ptr<PyObject, Decref>;
+
+Ref checked(PyObject* object) {
+  // What Python's own constructors report is want of memory.
+  if (!object) {
+    PyErr_Clear();
+    throw std::bad_alloc();
+  }
+  return Ref(object);
+}
+
+aten::Argument argument(PyObject* object, Py_ssize_t i) {
+  if (THPVariable_Check(object)) return {&THPVariable_Unpack(object), 0};
+  if (!PyLong_Check(object)) {
+    fail(Code::kInvalid, "input ", i, ": expected a tensor or an int, got ",
+         Py_TYPE(object)->tp_name);
+  }
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (overflow != 0) fail(Code::kInvalid, "input ", i, ": the int doesn't fit into 64 bits");
+  return {nullptr, number};
+}
+
+struct ToPython {
+  PyObject* operator()(std::monostate) const { return Py_NewRef(Py_None); }
+  PyObject* operator()(at::Tensor& tensor) const { return THPVariable_Wrap(std::move(tensor)); }
+  PyObject* operator()(bool value) const { return PyBool_FromLong(value); }
+  PyObject* operator()(int64_t value) const { return PyLong_FromLongLong(value); }
+  PyObject* operator()(double value) const { return PyFloat_FromDouble(value); }
+};
+
+}  // namespace
+
+PyObject* call_boxed(compile::Program& program, PyObject* list) {
+  if (!PyList_Check(list)) {
+    fail(Code::kInvalid, "a program takes one list, got ", Py_TYPE(list)->tp_name);
+  }
+  // Keeps the tensors while the GIL is released, whatever becomes of the list.
+  Ref held = checked(PyList_AsTuple(list));
+  const Py_ssize_t size = PyTuple_GET_SIZE(held.get());
+  std::vector<aten::Argument> arguments;
+  arguments.reserve(static_cast<size_t>(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    arguments.push_back(argument(PyTuple_GET_ITEM(held.get(), i), i));
+  }
+  std::vector<aten::Result> results;
+  {
+    Gil gil;
+    results = aten::call(program, arguments, gil);
+  }
+  Ref outputs = checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
+  for (size_t i = 0; i < results.size(); ++i) {
+    PyList_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),
+                    checked(std::visit(ToPython(), results[i])).release());
+  }
+  PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
+  return outputs.release();
+}
+
+}  // namespace torch_pjrt::python

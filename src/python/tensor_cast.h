@@ -1,0 +1,14 @@
+// Python's tensors to PyTorch's C++ ones and back, for one call.
+#pragma once
+
+#include <Python.h>
+
+#include "compile/program.h"
+
+namespace torch_pjrt::python {
+
+// Calls the program by the boxed convention: takes a list of tensors and ints, which it clears, and
+// returns a new list. After an exception the list is as it was.
+PyObject* call_boxed(compile::Program& program, PyObject* list);
+
+}  // namespace torch_pjrt::python

@@ -1,0 +1,174 @@
+#include "run/call.h"
+
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "pjrt/host_memory.h"
+
+namespace torch_pjrt::run {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An Await that has to sleep costs two thread wake-ups: most small programs are done before.
+constexpr int64_t kSpinUs = 100;
+// A program whose last run took less keeps the host's lock: taking it back from another busy thread
+// can cost milliseconds.
+constexpr int64_t kShortRunUs = 200;
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<uintptr_t>(data) % pjrt::kHostAlignment == 0;
+}
+
+// False also where the plugin doesn't tell.
+bool lies_at(const pjrt::Buffer& buffer, const void* data) {
+  try {
+    return buffer.unsafe_pointer() == data;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// Leaves no program running behind an error: the memory that it uses goes when the call does.
+void wait_for(const pjrt::Event& event, HostLock& lock, bool is_short) {
+  bool ready = false;
+  try {
+    ready = event.poll(kSpinUs);
+  } catch (const Error&) {
+    lock.release();
+    event.await();
+    throw;
+  }
+  if (!ready && is_short) lock.release();
+  event.await();  // also when it is complete: this is where its error is found
+}
+
+}  // namespace
+
+struct Callable::Call {
+  explicit Call(Callable& callable) : use(callable.kept_) {
+    buffers.reserve(callable.arguments_.size());
+  }
+
+  std::vector<pjrt::Buffer> own;  // buffers of this call only
+  Kept::Use use;
+  std::vector<PJRT_Buffer*> buffers;  // the program's arguments, in order
+  std::vector<pjrt::Buffer> outputs;
+};
+
+Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Executable> executable,
+                   std::vector<Argument> arguments, std::vector<Type> results, Stats& stats)
+    : client_(client),
+      executable_(std::move(executable)),
+      arguments_(std::move(arguments)),
+      results_(std::move(results)),
+      stats_(stats),
+      zero_copy_(client.host_memory().zero_copy_in),
+      kept_(arguments_.size()),
+      last_run_us_(std::numeric_limits<int64_t>::max()) {
+  if (executable_->num_outputs() != results_.size()) {
+    fail(Code::kInternal, "the program has ", executable_->num_outputs(), " results, not ",
+         results_.size());
+  }
+  for (Argument& a : arguments_) {
+    if (a.kind == Argument::Kind::kOutputMemory) donates_ = true;
+    if (a.kind != Argument::Kind::kConstant) continue;
+    constants_.push_back(
+        client_.from_host(&a.bits, a.type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
+    a.index = static_cast<int32_t>(constants_.size() - 1);
+  }
+}
+
+void Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
+  const bool is_short = last_run_us_.load(std::memory_order_relaxed) < kShortRunUs;
+  const Reacquire reacquire(lock);
+  if (!is_short) lock.release();
+  Call call(*this);
+  gather(call, memory);
+  stats_.add(&Stats::executions);
+  stats_.add(origin == Origin::kCompiled ? &Stats::compiles : &Stats::memory_hits);
+  execute(call, lock, is_short);
+  collect(call, memory);
+}
+
+PJRT_Buffer* Callable::copied(Call& call, const void* data, const Type& type) {
+  call.own.push_back(client_.from_host(data, type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
+  return call.own.back().get();
+}
+
+PJRT_Buffer* Callable::input(Call& call, size_t position, const void* data) {
+  const Type& type = arguments_[position].type;
+  if (PJRT_Buffer* buffer = call.use.find(position, data)) return buffer;
+  const bool is_empty = type.num_elements() == 0;
+  if (is_empty || (zero_copy_ && is_aligned(data))) {
+    pjrt::Buffer buffer = client_.from_host(data, type, pjrt::HostSemantics::kImmutableZeroCopy);
+    if (is_empty || lies_at(buffer, data)) {
+      return call.use.replace(position, data, std::move(buffer));
+    }
+    // A copy after all: it serves this call only, since the memory may be written to after it.
+    call.own.push_back(std::move(buffer));
+  }
+  return nullptr;
+}
+
+void Callable::gather(Call& call, const CallMemory& memory) {
+  std::vector<size_t> to_copy;  // positions
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const Argument& a = arguments_[i];
+    PJRT_Buffer* buffer = nullptr;
+    if (a.kind == Argument::Kind::kInput) {
+      const size_t own = call.own.size();
+      buffer = input(call, i, memory.inputs[a.index]);
+      if (!buffer && call.own.size() > own) {
+        buffer = call.own.back().get();
+        stats_.add(&Stats::copied_inputs);
+        stats_.add(&Stats::host_to_device_bytes, a.type.num_bytes());
+      } else if (!buffer) {
+        to_copy.push_back(i);
+      }
+    } else if (a.kind == Argument::Kind::kConstant) {
+      buffer = constants_[a.index].get();
+    }
+    call.buffers.push_back(buffer);
+  }
+  call.use.unlock();
+  for (const size_t i : to_copy) {
+    const Argument& a = arguments_[i];
+    call.buffers[i] = copied(call, memory.inputs[a.index], a.type);
+    stats_.add(&Stats::copied_inputs);
+    stats_.add(&Stats::host_to_device_bytes, a.type.num_bytes());
+  }
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const Argument& a = arguments_[i];
+    if (a.kind == Argument::Kind::kScalar) {
+      call.buffers[i] = copied(call, &memory.scalars[a.index], a.type);
+    } else if (a.kind == Argument::Kind::kOutputMemory) {
+      call.own.push_back(client_.from_host(memory.outputs[a.index], a.type,
+                                           pjrt::HostSemantics::kMutableZeroCopy));
+      call.buffers[i] = call.own.back().get();
+    }
+  }
+}
+
+void Callable::execute(Call& call, HostLock& lock, bool is_short) {
+  const auto begin = Clock::now();
+  const pjrt::Event event = executable_->execute(call.buffers, {}, call.outputs);
+  wait_for(event, lock, is_short);
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+  last_run_us_.store(us.count(), std::memory_order_relaxed);
+}
+
+void Callable::collect(const Call& call, const CallMemory& memory) {
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const int64_t size = results_[i].num_bytes();
+    void* destination = memory.outputs[i];
+    if (size == 0 || (donates_ && lies_at(call.outputs[i], destination))) continue;
+    call.outputs[i].to_host(destination, static_cast<size_t>(size));
+    stats_.add(&Stats::device_to_host_bytes, size);
+  }
+}
+
+}  // namespace torch_pjrt::run

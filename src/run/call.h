@@ -1,0 +1,75 @@
+// Runs a compiled program on host memory: arguments, donated outputs, waiting.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/type.h"
+#include "pjrt/client.h"
+#include "run/host_lock.h"
+#include "run/kept.h"
+#include "run/stats.h"
+
+namespace torch_pjrt::run {
+
+// One argument of the program.
+struct Argument {
+  enum class Kind : uint8_t {
+    kInput,         // memory of the call's input `index`
+    kConstant,      // the 0-d number whose bytes are `bits`
+    kScalar,        // the call's 0-d number `index`
+    kOutputMemory,  // memory that the program writes its result `index` to
+  };
+  Kind kind = Kind::kInput;
+  int32_t index = 0;
+  Type type;
+  int64_t bits = 0;
+};
+
+// The memory of one call, which is the caller's and stays until the call ends. Everything is dense
+// and of the types that the program was made for.
+struct CallMemory {
+  std::span<const void* const> inputs;
+  std::span<const int64_t>
+      scalars;                     // bytes of each number, the first of them at the lowest address
+  std::span<void* const> outputs;  // one per result of the program
+};
+
+// Where a call's program came from.
+enum class Origin : uint8_t { kCompiled, kMemory };
+
+// An executable with what its calls keep. Any thread may call it; the client outlives it.
+class Callable {
+ public:
+  Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Executable> executable,
+           std::vector<Argument> arguments, std::vector<Type> results, Stats& stats);
+
+  // Returns when the results are in `memory.outputs` and nothing reads the inputs any more. After
+  // an Error the outputs hold anything.
+  void run(const CallMemory& memory, Origin origin, HostLock& lock);
+
+ private:
+  struct Call;  // the state of one call
+
+  void gather(Call& call, const CallMemory& memory);
+  PJRT_Buffer* input(Call& call, size_t position, const void* data);
+  PJRT_Buffer* copied(Call& call, const void* data, const Type& type);
+  void execute(Call& call, HostLock& lock, bool is_short);
+  void collect(const Call& call, const CallMemory& memory);
+
+  const pjrt::Client& client_;
+  std::shared_ptr<const pjrt::Executable> executable_;
+  std::vector<Argument> arguments_;
+  std::vector<Type> results_;
+  Stats& stats_;
+  bool zero_copy_ = false;
+  bool donates_ = false;
+  std::vector<pjrt::Buffer> constants_;
+  Kept kept_;
+  std::atomic<int64_t> last_run_us_;
+};
+
+}  // namespace torch_pjrt::run

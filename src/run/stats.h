@@ -1,0 +1,46 @@
+// What has happened since the start or the last reset, in numbers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace torch_pjrt::run {
+
+// executions == compiles + memory_hits: each execution either compiled its program or found it.
+struct Counts {
+  int64_t captures = 0;     // graphs that a front end handed over
+  int64_t compiles = 0;     // executions that compiled their program first
+  int64_t executions = 0;   // PJRT Execute calls
+  int64_t memory_hits = 0;  // executions whose program was there
+  int64_t host_to_device_bytes = 0;
+  int64_t device_to_host_bytes = 0;
+  int64_t copied_inputs = 0;  // inputs that couldn't be passed as they lie in memory
+};
+
+class Stats {
+ public:
+  void add(std::atomic<int64_t> Stats::* counter, int64_t n = 1) {
+    (this->*counter).fetch_add(n, std::memory_order_relaxed);
+  }
+  Counts snapshot() const {
+    return {
+        captures,     compiles, executions, memory_hits, host_to_device_bytes, device_to_host_bytes,
+        copied_inputs};
+  }
+  void reset() {
+    for (auto* counter : {&captures, &compiles, &executions, &memory_hits, &host_to_device_bytes,
+                          &device_to_host_bytes, &copied_inputs}) {
+      *counter = 0;
+    }
+  }
+
+  std::atomic<int64_t> captures = 0;
+  std::atomic<int64_t> compiles = 0;
+  std::atomic<int64_t> executions = 0;
+  std::atomic<int64_t> memory_hits = 0;
+  std::atomic<int64_t> host_to_device_bytes = 0;
+  std::atomic<int64_t> device_to_host_bytes = 0;
+  std::atomic<int64_t> copied_inputs = 0;
+};
+
+}  // namespace torch_pjrt::run

@@ -1,0 +1,184 @@
+#include "torch/call.h"
+
+#include <ATen/Context.h>
+#include <c10/core/GradMode.h>
+
+#include <deque>
+#include <utility>
+
+#include "base/error.h"
+#include "torch/tensor.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+lower::Precision matmul_precision() {
+  switch (at::globalContext().float32MatmulPrecision()) {
+    case at::Float32MatmulPrecision::HIGHEST:
+      return lower::Precision::kHighest;
+    case at::Float32MatmulPrecision::HIGH:
+      return lower::Precision::kHigh;
+    case at::Float32MatmulPrecision::MEDIUM:
+      return lower::Precision::kDefault;
+  }
+  return lower::Precision::kHighest;
+}
+
+// The state of one call, with its steps in their order.
+class Call {
+ public:
+  Call(compile::Program& program, std::span<const Argument> arguments, run::HostLock& lock)
+      : program_(program), graph_(program.graph()), lock_(lock), given_(arguments) {}
+
+  std::vector<Result> run() {
+    read_arguments();
+    find_entry();
+    symbols_ = program_.symbols(*found_.entry, arguments_);
+    make_result_memory();
+    program_.run(found_, arguments_, symbols_, memory_pointers_, lock_);
+    return make_outputs();
+  }
+
+ private:
+  std::string describe(size_t i) const {
+    return i < graph_.inputs.size() ? str("input ", i, " (", graph_.inputs[i].name, ")")
+                                    : str("input ", i);
+  }
+
+  // Our own copy of an argument in place of the caller's.
+  void substitute(size_t i, at::Tensor tensor) {
+    owned_.push_back(std::move(tensor));
+    arguments_[i].tensor = host_tensor(owned_.back());
+  }
+
+  void read_arguments() {
+    arguments_.resize(given_.size());
+    for (size_t i = 0; i < given_.size(); ++i) {
+      arguments_[i].number = given_[i].number;
+      arguments_[i].is_tensor = given_[i].tensor != nullptr;
+      if (!arguments_[i].is_tensor) continue;
+      try {
+        read_tensor(i, *given_[i].tensor);
+      } catch (const Error& e) {
+        fail(e.code(), describe(i), ": ", e.what());
+      }
+    }
+  }
+
+  void read_tensor(size_t i, const at::Tensor& tensor) {
+    if (is_plain(tensor)) {
+      arguments_[i].tensor = host_tensor(tensor);
+    } else {
+      substitute(i, plain(tensor));
+    }
+  }
+
+  void find_entry() {
+    const lower::Precision precision = matmul_precision();
+    found_.entry = program_.match(arguments_, precision);
+    if (!found_.entry && make_dense()) found_.entry = program_.match(arguments_, precision);
+    if (!found_.entry) found_ = program_.find(arguments_, precision, lock_);
+  }
+
+  // Copies what can't be passed as it lies in memory; whether there was any.
+  bool make_dense() {
+    const size_t before = owned_.size();
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      if (!arguments_[i].is_tensor) continue;
+      const run::HostTensor& t = arguments_[i].tensor;
+      const Dims dims(t.dims.begin(), t.dims.end());
+      if (lower::dense_order(dims, Dims(t.strides.begin(), t.strides.end()))) continue;
+      substitute(i, given_[i].tensor->detach().resolve_neg().clone(at::MemoryFormat::Contiguous));
+      run::Stats& stats = program_.runtime().stats();
+      stats.add(&run::Stats::copied_inputs);
+      stats.add(&run::Stats::host_to_device_bytes, Type{t.dtype, dims}.num_bytes());
+    }
+    return owned_.size() > before;
+  }
+
+  void make_result_memory() {
+    const auto& forms = found_.entry->results;
+    memory_.reserve(forms.size());
+    memory_pointers_.reserve(forms.size());
+    for (const compile::ResultForm& form : forms) {
+      const bool is_output = form.kind == compile::ResultForm::Kind::kDense;
+      memory_.push_back(is_output ? empty(form.dims, form.strides, form.dtype)
+                                  : empty(form.memory_dims, form.memory_strides, form.dtype));
+      memory_pointers_.push_back(memory_.back().unsafeGetTensorImpl()->mutable_data());
+    }
+  }
+
+  at::Tensor result(size_t i) {
+    const compile::ResultForm& form = found_.entry->results[i];
+    switch (form.kind) {
+      case compile::ResultForm::Kind::kDense:
+        return std::move(memory_[i]);
+      case compile::ResultForm::Kind::kExpanded:
+        return memory_[i].as_strided(form.dims, form.strides);
+      case compile::ResultForm::Kind::kGaps:
+        break;
+    }
+    at::Tensor output = empty(form.dims, form.strides, form.dtype);
+    // Expanded dims hold each element once.
+    output.as_strided(form.memory_dims, form.strides).copy_(memory_[i]);
+    return output;
+  }
+
+  // The view lies where it did at capture, seen from the input's first element.
+  at::Tensor view(const Output& output) const {
+    const at::Tensor& input = *given_[output.input].tensor;
+    const int64_t offset = graph_.exprs.evaluate(output.type.offset, symbols_) -
+                           graph_.exprs.evaluate(graph_.inputs[output.input].type.offset, symbols_);
+    return input.as_strided(compile::evaluate(graph_.exprs, output.type.dims, symbols_),
+                            compile::evaluate(graph_.exprs, output.type.strides, symbols_),
+                            input.storage_offset() + offset);
+  }
+
+  Result number(const Scalar& scalar) const {
+    const Number value =
+        scalar.expr < 0 ? scalar.number : graph_.exprs.evaluate(scalar.expr, symbols_);
+    if (scalar.kind == ScalarKind::kBool) return value.as_float() != 0;
+    if (scalar.kind == ScalarKind::kFloat) return value.as_float();
+    return value.i;
+  }
+
+  Result input(int32_t i) const {
+    if (given_[i].tensor) return *given_[i].tensor;
+    return given_[i].number;
+  }
+
+  std::vector<Result> make_outputs() {
+    const c10::AutoGradMode no_grad(false);
+    std::vector<Result> outputs(graph_.outputs.size());
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      outputs[found_.entry->results[i].output] = result(i);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Output& output = graph_.outputs[i];
+      if (output.kind == Output::Kind::kInput) outputs[i] = input(output.input);
+      if (output.kind == Output::Kind::kView) outputs[i] = view(output);
+      if (output.kind == Output::Kind::kNumber) outputs[i] = number(output.number);
+    }
+    return outputs;
+  }
+
+  compile::Program& program_;
+  const Graph& graph_;
+  run::HostLock& lock_;
+  std::span<const Argument> given_;
+  std::vector<compile::Argument> arguments_;
+  std::deque<at::Tensor> owned_;
+  compile::Program::Found found_{nullptr, run::Origin::kMemory};
+  std::vector<int64_t> symbols_;
+  std::vector<at::Tensor> memory_;  // that the program writes its results to
+  std::vector<void*> memory_pointers_;
+};
+
+}  // namespace
+
+std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
+                         run::HostLock& lock) {
+  return Call(program, arguments, lock).run();
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,29 @@
+// One call of a compiled program on PyTorch's tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "compile/program.h"
+
+namespace torch_pjrt::aten {
+
+// A tensor, or an int.
+struct Argument {
+  const at::Tensor* tensor = nullptr;
+  int64_t number = 0;
+};
+
+// Nothing, a tensor or a number, as the graph's output is.
+using Result = std::variant<std::monostate, at::Tensor, bool, int64_t, double>;
+
+// Runs the program. The arguments' tensors stay alive and as they are until it returns, also while
+// the lock is released. Any thread may call it.
+std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
+                         run::HostLock& lock);
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,11 @@
+// The one accessor of the process's Runtime.
+#pragma once
+
+#include "compile/runtime.h"
+
+namespace torch_pjrt::aten {
+
+// Made at first use, never destroyed: tensors and their deleters may outlive the interpreter.
+compile::Runtime& runtime();
+
+}  // namespace torch_pjrt::aten

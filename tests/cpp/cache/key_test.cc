@@ -1,0 +1,41 @@
+#include "cache/key.h"
+
+#include <gtest/gtest.h>
+
+namespace torch_pjrt::cache {
+namespace {
+
+Key key(std::string_view graph, std::vector<int64_t> sizes, int64_t threads) {
+  Key k;
+  k.add("graph", graph);
+  k.add("sizes", sizes);
+  k.add("threads", threads);
+  return k;
+}
+
+TEST(Key, EqualPartsAreEqual) {
+  EXPECT_EQ(key("g", {1, 2}, 4), key("g", {1, 2}, 4));
+  EXPECT_EQ(key("g", {1, 2}, 4).bytes(), key("g", {1, 2}, 4).bytes());
+  EXPECT_TRUE(difference(key("g", {1, 2}, 4), key("g", {1, 2}, 4)).empty());
+}
+
+TEST(Key, DifferenceNamesTheParts) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(difference(key("g", {1}, 4), key("h", {1}, 4)), Names{"graph"});
+  EXPECT_EQ(difference(key("g", {1}, 4), key("g", {1, 2}, 2)), (Names{"sizes", "threads"}));
+  EXPECT_EQ(difference(key("g", {1}, 4), Key()), (Names{"graph", "sizes", "threads"}));
+}
+
+TEST(Key, PartsDontRunIntoOneAnother) {
+  Key a;
+  a.add("x", "ab");
+  a.add("y", "c");
+  Key b;
+  b.add("x", "a");
+  b.add("y", "bc");
+  EXPECT_NE(a.bytes(), b.bytes());
+  EXPECT_FALSE(a == b);
+}
+
+}  // namespace
+}  // namespace torch_pjrt::cache

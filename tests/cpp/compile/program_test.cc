@@ -1,0 +1,171 @@
+#include "compile/program.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "device_test.h"
+#include "fake_control.h"
+
+namespace torch_pjrt::compile {
+namespace {
+
+using pjrt::error_of;
+using pjrt::HostArray;
+
+// x + alpha * y for two f32[s0,16], alpha a value.
+Graph add_graph(double alpha, bool names_symbol = true) {
+  Graph g;
+  Size rows = 4;
+  if (names_symbol) rows = Size::symbolic(g.exprs.add_symbol("s0"), 4);
+  const SymType type{DType::kF32, {rows, 16}, {16, 1}, 0};
+  g.add_tensor_input("x", type);
+  g.add_tensor_input("y", type);
+  const Slot slot = g.add_scalar(Scalar::constant(ScalarKind::kFloat, Number::of_float(alpha)));
+  g.add_node("aten::add.Tensor",
+             {{"self", {ValueRef{0}}}, {"other", {ValueRef{1}}}, {"alpha", {slot}}}, {type}, "");
+  Output output;
+  output.kind = Output::Kind::kValue;
+  output.value = 2;
+  output.type = type;
+  g.outputs.push_back(output);
+  return g;
+}
+
+class ProgramTest : public testing::Test {
+ protected:
+  // One for all: a client is made once per process.
+  static Runtime& runtime() {
+    static Runtime& instance = *std::make_unique<Runtime>().release();
+    return instance;
+  }
+
+  ProgramTest() : control_(FAKE_PLUGIN) { runtime().stats().reset(); }
+
+  static Options options() { return {FAKE_PLUGIN, {}}; }
+
+  // One call as a front end makes it.
+  static run::Origin call(Program& program, int64_t rows, run::HostLock& lock,
+                          bool transposed = false) {
+    const size_t bytes = static_cast<size_t>(rows) * 16 * sizeof(float);
+    const HostArray x(bytes);
+    const HostArray y(bytes);
+    const HostArray z(bytes);
+    const Dims dims = {rows, 16};
+    const Dims strides = transposed ? Dims{1, rows} : Dims{16, 1};
+    const std::vector<Argument> arguments = {{true, {x.data(), DType::kF32, dims, strides}, 0},
+                                             {true, {y.data(), DType::kF32, dims, strides}, 0}};
+    Program::Found found{program.match(arguments, lower::Precision::kHighest),
+                         run::Origin::kMemory};
+    if (!found.entry) found = program.find(arguments, lower::Precision::kHighest, lock);
+    const std::vector<void*> outputs = {z.data()};
+    program.run(found, arguments, program.symbols(*found.entry, arguments), outputs, lock);
+    return found.origin;
+  }
+  static run::Origin call(Program& program, int64_t rows, bool transposed = false) {
+    run::NoLock lock;
+    return call(program, rows, lock, transposed);
+  }
+
+  static constexpr run::Origin kCompiled = run::Origin::kCompiled;
+  static constexpr run::Origin kMemory = run::Origin::kMemory;
+
+  pjrt::FakeControl control_;
+};
+
+TEST_F(ProgramTest, CompilesOncePerSizeAndLayout) {
+  Program program(add_graph(2.5), runtime(), options());
+  EXPECT_EQ(call(program, 21), kCompiled);
+  EXPECT_EQ(call(program, 21), kMemory);
+  EXPECT_EQ(call(program, 22), kCompiled);
+  EXPECT_EQ(call(program, 21), kMemory);
+  EXPECT_EQ(call(program, 21, true), kCompiled);
+  EXPECT_EQ(call(program, 21, true), kMemory);
+  const run::Counts counts = runtime().stats().snapshot();
+  EXPECT_EQ(counts.compiles, 3);
+  EXPECT_EQ(counts.executions, counts.compiles + counts.memory_hits);
+}
+
+TEST_F(ProgramTest, AnotherNumberIsNoOtherProgram) {
+  Program first(add_graph(2.5), runtime(), options());
+  Program second(add_graph(3.5), runtime(), options());
+  EXPECT_EQ(call(first, 31), kCompiled);
+  EXPECT_EQ(call(second, 31), kMemory);
+}
+
+TEST_F(ProgramTest, CompilesOnceHoweverManyThreadsCall) {
+  Program program(add_graph(2.5), runtime(), options());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) call(program, 41 + i % 2);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(runtime().stats().snapshot().compiles, 2);
+  EXPECT_EQ(runtime().stats().snapshot().executions, 400);
+}
+
+TEST_F(ProgramTest, AFailedCompileIsTriedAgain) {
+  Program program(add_graph(2.5), runtime(), options());
+  call(program, 51);  // the client is there
+  ASSERT_TRUE(control_.fail_at("PJRT_Client_Compile", 1));
+  EXPECT_NE(error_of([&] { call(program, 52); }), "");
+  EXPECT_EQ(call(program, 52), kCompiled);
+}
+
+TEST_F(ProgramTest, AnswersAnInterruptWhileItWaits) {
+  class Interrupted final : public run::HostLock {
+   public:
+    void release() noexcept override { held = false; }
+    void acquire() noexcept override { held = true; }
+    void check_interrupt() override {
+      acquire();
+      throw std::runtime_error("interrupted");
+    }
+    bool held = true;
+  };
+  Program program(add_graph(2.5), runtime(), options());
+  call(program, 61);
+  // The first compile holds up on the log, which is asked for on its thread.
+  std::atomic<bool> go = false;
+  runtime().log().set([&](const std::string&, const std::string&) {
+    while (!go) std::this_thread::yield();
+  });
+  Interrupted lock;
+  EXPECT_THROW(call(program, 62, lock), std::runtime_error);
+  EXPECT_TRUE(lock.held);
+  runtime().log().set({});
+  go = true;
+  EXPECT_EQ(call(program, 62), kMemory) << "the compile went on";
+}
+
+TEST_F(ProgramTest, SaysWhyItCompiles) {
+  std::vector<std::string> lines;
+  runtime().log().set([&](const std::string& kind, const std::string& text) {
+    if (kind == "compile") lines.push_back(text);
+  });
+  Program program(add_graph(2.5), runtime(), options());
+  call(program, 71);
+  call(program, 72);
+  runtime().log().set({});
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_NE(lines[0].find("the first program of this graph"), std::string::npos);
+  EXPECT_NE(lines[1].find("differs from this graph's last program in: symbol values;"),
+            std::string::npos);
+}
+
+TEST_F(ProgramTest, RefusesWhatTheGraphDoesntSay) {
+  Program program(add_graph(2.5, false), runtime(), options());
+  EXPECT_EQ(error_of([&] { call(program, 5); }),
+            "invalid: input 0 (x): expected f32[4,16], got f32[5,16]");
+  EXPECT_EQ(call(program, 4), kCompiled);
+}
+
+TEST_F(ProgramTest, SaysThatThereIsNoPlugin) {
+  Program program(add_graph(2.5), runtime(), {"/no/such.so", {}});
+  EXPECT_NE(error_of([&] { call(program, 4); }).find("/no/such.so"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace torch_pjrt::compile
