@@ -1,22 +1,69 @@
-"""PyTorch programs on any PJRT device, traced once.
+"""PyTorch programs on any PJRT device: `torch.compile(model, backend="pjrt")`.
 
-Importing this package loads neither torch nor the C++ core and starts no thread.
+Importing this package checks torch's version. It loads neither torch nor the C++ core, and starts
+no thread.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._C import Error
 
 __version__ = "0.1.0"
+__all__ = ["Error", "__version__", "reset_stats", "stats"]
+
+_TORCH = (2, 13)  # the extension is built against its ABI
+
+
+def _check_torch() -> None:
+    loaded = sys.modules.get("torch")
+    if loaded is not None:
+        found = str(loaded.__version__)
+    else:
+        from importlib import metadata
+
+        try:
+            found = metadata.version("torch")
+        except metadata.PackageNotFoundError:
+            found = "not installed"
+    wanted = "{}.{}".format(*_TORCH)
+    if found.split("+")[0].split(".")[:2] != wanted.split("."):
+        raise ImportError(
+            f"torch_pjrt {__version__} needs torch {wanted}, and torch is {found} here. "
+            f"Install it with: {sys.executable} -m pip install 'torch=={wanted}.*'"
+        )
+
+
+_check_torch()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Error":
+        from .errors import Error
+
+        return Error
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _core() -> Any:
-    return importlib.import_module("torch_pjrt._C")
+    import torch  # noqa: F401  (the core needs its libraries)
+
+    from . import _C
+
+    return _C
 
 
 def stats() -> dict[str, int]:
-    """Counts since the start of the process or the last `reset_stats()`."""
+    """Counts since the start of the process or the last `reset_stats()`.
+
+    captures: graphs that Dynamo gave us. compiles: programs that PJRT compiled.
+    executions: programs run. memory_hits: calls that found their program compiled.
+    host_to_device_bytes, device_to_host_bytes: bytes copied, 0 where the device uses the tensors'
+    own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
+    """
     return dict(_core().stats())
 
 

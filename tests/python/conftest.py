@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 
@@ -16,3 +18,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """Dynamo without compiled code, and our counts at 0."""
+    import torch._dynamo
+
+    import torch_pjrt
+
+    torch._dynamo.reset()
+    torch_pjrt.reset_stats()
+    yield
+    torch._dynamo.reset()

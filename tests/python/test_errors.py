@@ -1,0 +1,115 @@
+"""What can't be run raises an Error that says where, what and what to do; the next call works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import torch_pjrt
+
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.plugin]
+
+
+@pytest.fixture(autouse=True)
+def the_next_call_is_right() -> Iterator[None]:
+    yield
+    x = torch.randn(4)
+    assert_close(torch.compile(lambda x: x * 2 + 1, backend="pjrt")(x), x * 2 + 1)
+
+
+def error_of(function: Callable[..., Any], *arguments: Any, **kwargs: Any) -> torch_pjrt.Error:
+    with pytest.raises(torch_pjrt.Error) as caught:
+        torch.compile(function, backend="pjrt", **kwargs)(*arguments)
+    return caught.value
+
+
+def check(error: torch_pjrt.Error, code: str, *texts: str) -> None:
+    assert error.code == code
+    for text in texts:
+        assert text in str(error)
+    assert "remedy: " in str(error)
+
+
+def test_an_op_without_a_rule() -> None:
+    def f(x: torch.Tensor) -> Any:
+        x = x + 1
+        return torch.linalg.qr(x)  # the user's line
+
+    error = error_of(f, torch.randn(3, 3))
+    line = f.__code__.co_firstlineno + 2
+    check(
+        error,
+        "unsupported",
+        "aten::linalg_qr",
+        'linalg_qr(Tensor A, str mode="reduced")',
+        f"{__file__}:{line} in f: return torch.linalg.qr(x)  # the user's line",
+        "torch.compiler.disable",
+    )
+
+
+def test_the_rest_of_a_model_runs_around_a_disabled_function() -> None:
+    qr = torch.compiler.disable(torch.linalg.qr)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return qr(x + 1)[1] * 2
+
+    x = torch.randn(3, 3)
+    assert_close(torch.compile(f, backend="pjrt")(x), f(x))
+
+
+def test_random_ops() -> None:
+    check(
+        error_of(torch.nn.Dropout(0.5), torch.ones(4)), "unsupported", "native_dropout", ".eval()"
+    )
+    check(error_of(lambda x: x + torch.rand(3), torch.ones(3)), "unsupported", "aten::rand")
+    model = torch.nn.Dropout(0.5).eval()
+    assert_close(torch.compile(model, backend="pjrt")(torch.ones(4)), torch.ones(4))
+
+
+def test_an_unsupported_dtype() -> None:
+    z = torch.ones(3, dtype=torch.complex64)
+    check(error_of(lambda z: z + 1, z), "unsupported", "input z", "complex64", ".to(torch.float32)")
+    error = error_of(lambda x: x.to(torch.complex64).real * 2, torch.ones(3))
+    check(error, "unsupported", "complex64", __file__)
+
+
+def test_two_outputs_that_share_their_memory() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x + 1
+        return y, y.view(-1)
+
+    check(
+        error_of(f, torch.randn(2, 3)), "unsupported", "share their memory", "y.clone()", __file__
+    )
+
+
+def test_a_higher_order_op() -> None:
+    def f(x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    check(error_of(f, torch.ones(3)), "unsupported", "cond", __file__)
+
+
+def test_backward() -> None:
+    model = torch.nn.Linear(3, 2)
+    y = torch.compile(model, backend="pjrt")(torch.randn(4, 3))
+    with pytest.raises(torch_pjrt.Error) as caught:
+        y.sum().backward()
+    check(caught.value, "unsupported", "backward", "torch.no_grad()")
+    assert model.weight.grad is None
+
+
+def test_an_error_within_a_call_leaves_nothing_compiled() -> None:
+    fast = torch.compile(torch.linalg.qr, backend="pjrt")
+    for _ in range(2):
+        with pytest.raises(torch_pjrt.Error):
+            fast(torch.randn(3, 3))
+    assert torch_pjrt.stats()["compiles"] == 0
+
+
+def test_error_is_a_runtime_error() -> None:
+    assert issubclass(torch_pjrt.Error, RuntimeError)

@@ -1,0 +1,97 @@
+"""The Dynamo backend `pjrt`: what torch.compile calls with a captured graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import decompositions, fx, logs, plugins, torch_internals
+from .errors import CaptureError, Error, failure
+from .options import Options, Override, parse
+
+from . import _C  # isort: skip
+
+__all__ = ["pjrt"]
+
+Compiled = Callable[[list[Any]], list[Any]]
+
+
+def pjrt(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    **rest: Any,
+) -> Callable[..., Any]:
+    """Compiles a graph for a PJRT device. For the keys of `options` see docs/using.md."""
+    try:
+        return _compile(gm, list(example_inputs), parse(mode, options, rest))
+    except CaptureError:
+        raise
+    except Error as error:
+        raise CaptureError(error.code, str(error)) from error
+
+
+def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:
+    plugin = plugins.choose(given.plugin)
+    compiler = functools.partial(
+        _program,
+        names=torch_internals.input_names(gm),
+        plugin=plugin,
+        overrides=dict(given.compile_overrides),
+    )
+    return torch_internals.compile_with_autograd(
+        gm,
+        inputs,
+        forward=compiler,
+        backward=_no_backward,
+        inference=compiler,
+        decompositions=decompositions.table(),
+    )
+
+
+def _program(
+    gm: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    names: list[str],
+    plugin: str,
+    overrides: dict[str, Override],
+) -> Compiled:
+    """AOTAutograd's compiler for an inference graph, and for the forward of a training graph."""
+    logs.connect()
+    captured = fx.capture(gm, names)
+    logs.captured(gm)
+    program: Any = _C.Program(captured.graph, plugin, overrides)
+    _C.count_capture()
+    compiled = _with_constants(program, captured.constants) if captured.constants else program
+    compiled._boxed_call = True
+    return compiled
+
+
+def _with_constants(program: Compiled, constants: list[torch.Tensor]) -> Any:
+    """The program with the tensors that its graph holds as last arguments."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        arguments.extend(constants)
+        return program(arguments)
+
+    return call
+
+
+def _no_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """AOTAutograd's compiler for the backward: the forward works, .backward() says what to do."""
+
+    def backward(arguments: list[Any]) -> list[Any]:
+        raise failure(
+            "unsupported",
+            what="backend 'pjrt' has no backward yet",
+            remedy="call the model under torch.no_grad(), or train it without torch.compile",
+        )
+
+    backward._boxed_call = True  # type: ignore[attr-defined]
+    return backward

@@ -1,0 +1,65 @@
+"""Which ops are rewritten into others before lowering: those without a rule of their own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import torch_internals
+from .torch_internals import OpOverload
+
+from ._C import has_rule  # isort: skip
+
+
+aten = torch.ops.aten
+
+# Core ATen ops that torch can decompose further, into ATen ops alone. (Its other decompositions of
+# core ops go to prims, which have no rules.)
+_FURTHER: tuple[OpOverload, ...] = (
+    aten._adaptive_avg_pool2d.default,
+    aten._addmm_activation.default,
+    aten._batch_norm_no_update.default,
+    aten._batch_norm_with_update_functional.default,
+    aten._log_softmax.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten._softmax.default,
+    aten.adaptive_max_pool2d.default,
+    aten.adaptive_max_pool3d.default,
+    aten.addmm.default,
+    aten.addmv.default,
+    aten.dist.default,
+    aten.embedding.default,
+    aten.grid_sampler_2d.default,
+    aten.ldexp.Tensor,
+    aten.native_batch_norm.default,
+    aten.slice_scatter.default,
+    aten.upsample_bicubic2d.default,
+    aten.upsample_bilinear2d.default,
+    aten.upsample_trilinear3d.default,
+)
+
+
+# Marked as random for its dropout, with which it is never called: torch takes other ops for that.
+_NOT_RANDOM = (aten._scaled_dot_product_flash_attention_for_cpu.default,)
+
+
+def _keeps(op: Any) -> bool:
+    """Whether the op stays in the graph: it has a rule, or its error has to name it."""
+    if not isinstance(op, OpOverload):
+        return False
+    # A random op decomposed into another random op would fail under a name the user never wrote.
+    is_random = torch.Tag.nondeterministic_seeded in op.tags and op not in _NOT_RANDOM
+    return is_random or has_rule(op.name())
+
+
+@functools.cache
+def table() -> dict[Any, Callable[..., Any]]:
+    """Op overload -> its decomposition. Made from the rule table, so the two can't drift apart."""
+    known = torch_internals.core_decompositions()
+    known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
+    return {op: rewrite for op, rewrite in known.items() if not _keeps(op)}

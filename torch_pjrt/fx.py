@@ -1,0 +1,371 @@
+"""A captured FX graph of ATen ops into the core's Graph."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from . import torch_internals
+from .errors import failure
+from .sources import source_of
+from .symbols import Symbols
+from .torch_internals import HigherOrderOperator, OpOverload
+
+from . import _C  # isort: skip
+
+Size = int | _C.Size
+Type = tuple[str, Sequence[Size], Sequence[Size], Size]  # dtype, dims, strides, offset
+
+DTYPES = {
+    torch.bool: "bool",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.int16: "i16",
+    torch.int32: "i32",
+    torch.int64: "i64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+}
+_NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+# Checks of what fake tensors have already established.
+_NO_EFFECT = frozenset({"aten::_assert_tensor_metadata"})
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A graph, and the tensors that it holds: its last inputs, the same at every call."""
+
+    graph: _C.Graph
+    constants: list[torch.Tensor]
+
+
+def capture(gm: torch.fx.GraphModule, names: list[str]) -> Captured:
+    """The Graph of what AOTAutograd captured. Raises Error (unsupported) naming the user's line.
+
+    `names` are the user's for the inputs, used where AOTAutograd kept their number.
+    """
+    return _Capture(gm, names).run()
+
+
+class _Capture:
+    """One walk over the nodes. `_values`: what each FX node stands for: a ValueRef, a list of them
+    (None where there is no tensor), or a number."""
+
+    def __init__(self, gm: torch.fx.GraphModule, names: list[str]) -> None:
+        self._gm = gm
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        same = len(placeholders) == len(names)
+        self._names = dict(zip(placeholders, names, strict=True)) if same else {}
+        self._graph = _C.Graph()
+        self._symbols = Symbols(self._graph)
+        self._values: dict[torch.fx.Node, Any] = {}
+        # Memory of an input -> index in the Graph's inputs, and the tensor.
+        self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
+        self._num_inputs = 0
+        self._constants: list[torch.Tensor] = []
+
+    def run(self) -> Captured:
+        nodes = list(self._gm.graph.nodes)
+        placeholders = [node for node in nodes if node.op == "placeholder"]
+        for node in placeholders:
+            self._bind(node.meta.get("val"))
+        for node in placeholders:
+            self._placeholder(node)
+        for node in nodes:
+            if node.op == "get_attr":
+                self._constant(node)
+        for node in nodes:
+            if node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self._outputs(list(node.args[0]))
+        return Captured(self._graph, self._constants)
+
+    # --- inputs
+
+    def _bind(self, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            for size in value.shape:
+                self._symbols.bind(size)
+        else:
+            self._symbols.bind(value)
+
+    def _placeholder(self, node: torch.fx.Node) -> None:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            self._tensor_input(node, value)
+        elif isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
+            self._graph.add_number_input(
+                self._names.get(node, node.name), self._symbols.size(value, "")
+            )
+            self._values[node] = value
+            self._num_inputs += 1
+        else:
+            raise failure(
+                "unsupported",
+                what=f"input {self._names.get(node, node.name)} is a {type(value).__name__}",
+                remedy="pass tensors and ints to the compiled function",
+            )
+
+    def _tensor_input(self, node: torch.fx.Node, value: torch.Tensor) -> None:
+        name = self._names.get(node, node.name)
+        where = f"input {name}"
+        value_id = self._graph.add_tensor_input(name, *self._type(value, where, ""))
+        self._values[node] = _C.ValueRef(value_id)
+        self._inputs.setdefault(torch_internals.storage_id(value), (self._num_inputs, value))
+        self._num_inputs += 1
+
+    def _constant(self, node: torch.fx.Node) -> None:
+        value: Any = self._gm
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        if isinstance(value, torch.fx.GraphModule):
+            return  # of a higher-order op, which is refused where it is called
+        if not isinstance(value, torch.Tensor):
+            raise failure(
+                "unsupported",
+                what=f"the graph holds {node.target}, a {type(value).__name__}",
+                at=source_of(node),
+                remedy="pass it as an argument",
+            )
+        self._tensor_input(node, value)
+        self._constants.append(value)
+
+    # --- nodes
+
+    def _call(self, node: torch.fx.Node) -> None:
+        target, value = node.target, node.meta.get("val")
+        if target is operator.getitem and isinstance(self._values.get(_node(node.args[0])), list):
+            self._values[node] = self._values[_node(node.args[0])][node.args[1]]
+        elif isinstance(value, _NUMBERS) and self._is_symbolic(node):
+            self._values[node] = value
+        elif target is torch.ops.prims.convert_element_type.default:
+            # How Dynamo casts a Python float that it has made a tensor.
+            to_copy = torch.ops.aten._to_copy.default
+            self._op(node, to_copy, node.args[:1], {"dtype": node.args[1]})
+        elif isinstance(target, OpOverload):
+            self._op(node, target, node.args, node.kwargs)
+        elif isinstance(target, HigherOrderOperator):
+            raise failure(
+                "unsupported",
+                what=f"no lowering for the higher-order op {target.name()}",
+                at=source_of(node),
+                remedy="write it with plain tensor ops, or keep it out of the compiled function by "
+                "torch.compiler.disable",
+            )
+        else:
+            raise failure(
+                "unsupported",
+                what=f"no lowering for {torch.typename(target)}",
+                at=source_of(node),
+                remedy=_REWRITE,
+            )
+
+    def _is_symbolic(self, node: torch.fx.Node) -> bool:
+        """Whether the number comes from numbers and sizes, not from the elements of a tensor."""
+        if torch_internals.reads_only_metadata(node.target):
+            return True
+        return not any(
+            isinstance(self._values.get(n), _C.ValueRef | list) for n in node.all_input_nodes
+        )
+
+    def _op(
+        self, node: torch.fx.Node, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        name, source = op.name(), source_of(node)
+        if name in _NO_EFFECT:
+            return
+        if not _C.has_rule(name):
+            raise _no_rule(op, source)
+        value: Any = node.meta.get("val")
+        many = isinstance(value, list | tuple)
+        tensors = [v for v in (value if many else [value]) if isinstance(v, torch.Tensor)]
+        results = [self._type(t, f"a result of {name}", source) for t in tensors]
+        arguments = self._arguments(op, args, kwargs, source)
+        first = self._graph.add_node(name, arguments, results, source)
+        refs = iter(range(first, first + len(results)))
+        if many:
+            self._values[node] = [
+                _C.ValueRef(next(refs)) if isinstance(v, torch.Tensor) else None for v in value
+            ]
+        elif results:
+            self._values[node] = _C.ValueRef(first)
+
+    def _arguments(
+        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], source: str
+    ) -> list[tuple[str, bool, Any]]:
+        """All arguments of the schema in its order, with defaults filled in."""
+        arguments = []
+        for index, argument in enumerate(op._schema.arguments):
+            if index < len(args) and not argument.kwarg_only:
+                given = args[index]
+            elif argument.name in kwargs:
+                given = kwargs[argument.name]
+            else:
+                given = argument.default_value
+            kind, is_list = torch_internals.argument_kind(argument)
+            value = self._argument(given, kind, f"argument {argument.name} of {op.name()}", source)
+            # A number may stand for a tensor: x * 2 is aten::mul.Tensor.
+            is_number = kind in ("NumberType", "FloatType", "TensorType") and not is_list
+            arguments.append((argument.name, is_number, value))
+        return arguments
+
+    def _argument(self, given: Any, kind: str, where: str, source: str) -> Any:
+        if isinstance(given, torch.fx.Node):
+            given = self._values[given]
+        if isinstance(given, list | tuple):
+            return [self._argument(item, kind, where, source) for item in given]
+        if given is None or isinstance(given, str | _C.ValueRef):
+            return given
+        if isinstance(given, _NUMBERS):
+            return self._number(given, kind, source)
+        if isinstance(given, torch.dtype):
+            return _C.DType(_dtype(given, where, source))
+        if isinstance(given, torch.device):
+            return str(given)
+        if isinstance(given, torch.layout | torch.memory_format):
+            return str(given).removeprefix("torch.")
+        raise failure(
+            "unsupported",
+            what=f"{where} is a {type(given).__name__}",
+            at=source,
+            remedy=_REWRITE,
+        )
+
+    def _number(self, given: Any, kind: str, source: str) -> Any:
+        if kind == "MemoryFormatType":  # a default, which the schema holds as a number
+            return str(_MEMORY_FORMATS[int(given)]).removeprefix("torch.")
+        number = self._symbols.number(given, source)
+        if isinstance(number, _C.Size):
+            return number
+        if kind == "FloatType":
+            return float(number)
+        return int(number) if kind in ("IntType", "SymIntType") else number
+
+    # --- outputs
+
+    def _outputs(self, outputs: list[Any]) -> None:
+        self._refuse_shared([outputs[k] for k in torch_internals.plain_outputs(len(outputs))])
+        for output in outputs:
+            value = self._values[output] if isinstance(output, torch.fx.Node) else output
+            if isinstance(value, _C.ValueRef):
+                self._tensor_output(output, value)
+            elif value is None:
+                self._graph.add_output_none()
+            elif isinstance(value, _NUMBERS):
+                self._graph.add_output_number(self._symbols.number(value, ""))
+            else:
+                raise failure(
+                    "unsupported",
+                    what=f"an output is a {type(value).__name__}",
+                    remedy="return tensors and numbers from the compiled function",
+                )
+
+    def _tensor_output(self, node: torch.fx.Node, value: _C.ValueRef) -> None:
+        tensor = node.meta["val"]
+        source = source_of(node)
+        shared = self._inputs.get(torch_internals.storage_id(tensor))
+        if shared is None:
+            self._graph.add_output_value(value.id, self._type(tensor, "an output", source))
+        elif tensor is shared[1]:
+            self._graph.add_output_input(shared[0])
+        else:
+            self._graph.add_output_view(shared[0], self._type(tensor, "an output", source))
+
+    def _refuse_shared(self, outputs: list[Any]) -> None:
+        """Raises if two outputs that the user gets are views of one memory, as in eager."""
+        seen: dict[int, torch.fx.Node] = {}
+        for node in outputs:
+            tensor = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            other = seen.setdefault(torch_internals.storage_id(tensor), node)
+            if other is not node:
+                raise failure(
+                    "unsupported",
+                    what="two outputs share their memory",
+                    one=source_of(other),
+                    other=source_of(node),
+                    remedy="return a copy of one: y.clone()",
+                )
+
+    # --- types
+
+    def _type(self, tensor: torch.Tensor, where: str, source: str) -> Type:
+        problem = _problem(tensor)
+        if problem:
+            raise failure(
+                "unsupported",
+                what=f"{where} {problem[0]}",
+                at=source,
+                remedy=problem[1],
+            )
+        return (
+            _dtype(tensor.dtype, where, source),
+            [self._symbols.size(size, source) for size in tensor.shape],
+            [self._symbols.size(stride, source) for stride in tensor.stride()],
+            self._symbols.size(tensor.storage_offset(), source),
+        )
+
+
+_REWRITE = (
+    "rewrite the line with other ops, or keep its function out of the compiled one by "
+    "torch.compiler.disable"
+)
+_MEMORY_FORMATS = (  # in the order of c10::MemoryFormat
+    torch.contiguous_format,
+    torch.preserve_format,
+    torch.channels_last,
+    torch.channels_last_3d,
+)
+
+
+def _node(argument: Any) -> torch.fx.Node:
+    assert isinstance(argument, torch.fx.Node)
+    return argument
+
+
+def _dtype(dtype: torch.dtype, where: str, source: str) -> str:
+    name = DTYPES.get(dtype)
+    if name is None:
+        raise failure(
+            "unsupported",
+            what=f"{where} has dtype {dtype}",
+            at=source,
+            remedy="convert it first, e.g. by .to(torch.float32); these are supported: "
+            + ", ".join(str(d).removeprefix("torch.") for d in DTYPES),
+        )
+    return name
+
+
+def _problem(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """What keeps a tensor from being plain CPU memory, and the remedy."""
+    if tensor.layout is not torch.strided:
+        return f"has layout {tensor.layout}", "make it dense first: .to_dense()"
+    if tensor.device.type != "cpu":
+        return f"is on device {tensor.device}", "move it to the CPU first: .cpu()"
+    if tensor.is_neg() or tensor.is_conj():
+        return "is a lazily negated or conjugated view", "use .resolve_neg().resolve_conj() first"
+    return None
+
+
+def _no_rule(op: OpOverload, source: str) -> Exception:
+    remedy = _REWRITE
+    if torch.Tag.nondeterministic_seeded in op.tags:
+        remedy = (
+            "random ops are not supported: call model.eval() if it is a dropout, or draw the "
+            "numbers outside of the compiled function"
+        )
+    return failure(
+        "unsupported",
+        what=f"no lowering for {op.name()}",
+        schema=str(op._schema),
+        at=source,
+        remedy=remedy,
+    )

@@ -1,0 +1,85 @@
+"""What the user may pass to torch.compile(..., backend="pjrt", mode=..., options={...})."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import failure
+
+Override = bool | int | float | str
+
+_KEYS = ("plugin", "compile_overrides")
+
+
+@dataclass(frozen=True)
+class Options:
+    """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler."""
+
+    plugin: str | None = None
+    compile_overrides: Mapping[str, Override] = field(default_factory=dict)
+
+
+def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str, Any]) -> Options:
+    """Checks everything; raises Error (invalid) naming the nearest right word."""
+    if mode not in (None, "default"):
+        raise failure(
+            "invalid",
+            what=f"backend 'pjrt' has no mode {mode!r}",
+            remedy="leave mode out; use options={...} with the keys " + ", ".join(_KEYS),
+        )
+    if rest:
+        raise failure(
+            "invalid",
+            what=f"backend 'pjrt' has no argument {next(iter(rest))!r}",
+            remedy="use options={...} with the keys " + ", ".join(_KEYS),
+        )
+    if options is None:
+        return Options()
+    if not isinstance(options, Mapping):
+        raise _wrong_type("options", options, "a dict")
+    for key in options:
+        if key not in _KEYS:
+            raise _unknown(str(key))
+    return Options(_plugin(options.get("plugin")), _overrides(options.get("compile_overrides")))
+
+
+def _unknown(key: str) -> Exception:
+    near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+    return failure(
+        "invalid",
+        what=f"backend 'pjrt' has no option {key!r}",
+        remedy=f"did you mean {near[0]!r}?" if near else "the options are " + ", ".join(_KEYS),
+    )
+
+
+def _plugin(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise _wrong_type("plugin", value, "a path or a name such as 'cpu'")
+    return str(os.fspath(value))
+
+
+def _overrides(value: Any) -> dict[str, Override]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong_type("compile_overrides", value, "a dict of compiler flags to their values")
+    for name, setting in value.items():
+        if not isinstance(name, str):
+            raise _wrong_type("compile_overrides", name, "names of flags as keys")
+        if not isinstance(setting, bool | int | float | str):
+            raise _wrong_type(f"compile_overrides[{name!r}]", setting, "a bool, int, float or str")
+    return dict(value)
+
+
+def _wrong_type(where: str, value: Any, wanted: str) -> Exception:
+    return failure(
+        "invalid",
+        what=f"option {where} of backend 'pjrt' is {value!r} (a {type(value).__name__})",
+        remedy=f"pass {wanted}",
+    )

@@ -1,0 +1,129 @@
+"""The one place that reaches into torch's private surface; nothing else of ours imports it.
+
+torch is first imported here, so that the C++ core finds libtorch loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import ShortenTraceback
+from torch._functorch._aot_autograd.schemas import OutputType
+from torch._guards import TracingContext
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.utils._python_dispatch import _disable_current_modes
+
+__all__ = [
+    "HigherOrderOperator",
+    "OpOverload",
+    "ShortenTraceback",
+    "argument_kind",
+    "compile_with_autograd",
+    "core_decompositions",
+    "decomposition",
+    "input_names",
+    "plain_outputs",
+    "reads_only_metadata",
+    "real_tensors",
+    "storage_id",
+    "symbolic",
+]
+
+Decompositions = Mapping[Any, Callable[..., Any]]
+
+_METADATA_OPS = frozenset(
+    {"aten::sym_size.int", "aten::sym_stride.int", "aten::sym_numel", "aten::sym_storage_offset"}
+)
+
+
+def core_decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions to the core ATen ops."""
+    return dict(core_aten_decompositions())
+
+
+def decomposition(op: OpOverload) -> Callable[..., Any]:
+    """torch's decomposition of an op outside of that set."""
+    return decomposition_table[op]
+
+
+def compile_with_autograd(
+    gm: torch.fx.GraphModule,
+    inputs: list[Any],
+    *,
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    inference: Callable[..., Any],
+    decompositions: Decompositions,
+) -> Callable[..., Any]:
+    """Runs AOTAutograd over what Dynamo captured; input mutations are its epilogue's work."""
+    compiler = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        decompositions=decompositions,
+        keep_inference_input_mutations=False,
+    )
+    return compiler(gm, inputs)
+
+
+def input_names(gm: torch.fx.GraphModule) -> list[str]:
+    """The user's names for the inputs of a graph that Dynamo captured, e.g. "x"."""
+    names = []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        source = getattr(node, "_dynamo_source", None)
+        name = str(source.name) if source is not None else node.name
+        local = re.fullmatch(r"L\['(\w+)'\]", name)
+        names.append(local[1] if local else name)
+    return names
+
+
+def plain_outputs(count: int) -> list[int]:
+    """Which of the `count` outputs of the graph being compiled reach the user as we return them.
+
+    The others are saved for the backward, copied into an input, or made anew by AOTAutograd from
+    the tensor that they view.
+    """
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None:
+        return list(range(count))
+    first = int(metadata.num_mutated_inp_runtime_indices)
+    plain = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
+    return [first + k for k, info in enumerate(metadata.output_info) if info.output_type in plain]
+
+
+def real_tensors() -> AbstractContextManager[Any]:
+    """A context in which tensors are real although the compiler runs under a fake tensor mode."""
+    return _disable_current_modes()
+
+
+def symbolic(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> tuple[Any, Any]:
+    """The sympy expression of a symbolic number and its value at capture (None: unknown)."""
+    node = value.node
+    return node.expr, node.hint
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Equal for two tensors, fake ones too, that share their memory."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def reads_only_metadata(op: Any) -> bool:
+    """Whether the op reads a tensor's sizes and not its elements."""
+    return isinstance(op, OpOverload) and op.name() in _METADATA_OPS
+
+
+def argument_kind(argument: Any) -> tuple[str, bool]:
+    """A schema argument's type, without optional, as torch names it, and whether it is a list."""
+    kind = argument.real_type
+    is_list = False
+    while kind.kind() in ("OptionalType", "ListType"):
+        is_list = is_list or kind.kind() == "ListType"
+        kind = kind.getElementType()
+    return str(kind.kind()), is_list
