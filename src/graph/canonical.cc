@@ -78,6 +78,7 @@ std::string canonical_bytes(const Graph& graph) {
   for (const Input& input : graph.inputs) {
     w.put(static_cast<uint8_t>(input.kind));
     if (input.kind == Input::Kind::kTensor) {
+      w.put(input.value);        // ids tell inputs from results
       w.put(input.type, false);  // layouts are a key part of their own
     } else {
       w.put(input.number);

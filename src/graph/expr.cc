@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "graph/python_math.h"
 
 namespace torch_pjrt {
 namespace {
@@ -29,75 +30,21 @@ constexpr std::array<OpFacts, 37> kOps = {{
     {"Sqrt", 1, 1},
 }};
 
-[[noreturn]] void overflow(ExprOp op) {
-  fail(Code::kInvalid, "a size expression (", name(op),
-       ") doesn't fit in 64 bits; use smaller sizes");
+// -1, 0 or 1 as a is less than, equal to or greater than b; 2 if one is NaN. An int is compared
+// with a float exactly, as in Python: a long double holds both.
+int compare(const Number& a, const Number& b) {
+  static_assert(std::numeric_limits<long double>::digits >= 63);
+  const auto wide = [](const Number& n) {
+    return n.is_float ? static_cast<long double>(n.f) : static_cast<long double>(n.i);
+  };
+  const long double x = wide(a);
+  const long double y = wide(b);
+  if (std::isnan(x) || std::isnan(y)) return 2;
+  return x < y ? -1 : x > y ? 1 : 0;
 }
 
-int64_t add(int64_t a, int64_t b) {
-  int64_t r = 0;
-  if (__builtin_add_overflow(a, b, &r)) overflow(ExprOp::kAdd);
-  return r;
-}
-
-int64_t mul(int64_t a, int64_t b) {
-  int64_t r = 0;
-  if (__builtin_mul_overflow(a, b, &r)) overflow(ExprOp::kMul);
-  return r;
-}
-
-// Python's a // b: rounds towards minus infinity.
-int64_t floor_div(int64_t a, int64_t b) {
-  if (b == 0) fail(Code::kInvalid, "a size expression divides by zero");
-  if (b == -1) return mul(a, -1);
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-// Python's a % b: the sign of the divisor.
-int64_t python_mod(int64_t a, int64_t b) {
-  if (b == 0) fail(Code::kInvalid, "a size expression takes a remainder by zero");
-  if (b == -1) return 0;
-  const int64_t r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-int64_t power(int64_t base, int64_t exponent) {
-  if (exponent < 0) fail(Code::kInvalid, "a size expression has the negative exponent ", exponent);
-  int64_t r = 1;
-  for (; exponent > 0; exponent >>= 1) {
-    if (exponent & 1) r = mul(r, base);
-    if (exponent > 1) base = mul(base, base);
-  }
-  return r;
-}
-
-int64_t shift_left(int64_t a, int64_t n) {
-  if (n < 0) fail(Code::kInvalid, "a size expression shifts by the negative count ", n);
-  if (a == 0) return 0;
-  if (n > 62) overflow(ExprOp::kLShift);
-  return mul(a, int64_t{1} << n);
-}
-
-int64_t shift_right(int64_t a, int64_t n) {
-  if (n < 0) fail(Code::kInvalid, "a size expression shifts by the negative count ", n);
-  return a >> std::min<int64_t>(n, 63);
-}
-
-int64_t to_int(ExprOp op, double v) {
-  constexpr double kLimit = 9223372036854775808.0;  // 2^63
-  if (!(v >= -kLimit && v < kLimit)) overflow(op);
-  return static_cast<int64_t>(v);
-}
-
-double round_half_even(double v) { return std::nearbyint(v); }
-
-bool less(const Number& a, const Number& b) {
-  return a.is_float || b.is_float ? a.as_float() < b.as_float() : a.i < b.i;
-}
-
-bool equal(const Number& a, const Number& b) {
-  return a.is_float || b.is_float ? a.as_float() == b.as_float() : a.i == b.i;
-}
+bool less(const Number& a, const Number& b) { return compare(a, b) == -1; }
+bool equal(const Number& a, const Number& b) { return compare(a, b) == 0; }
 
 bool truth(const Number& a) { return a.is_float ? a.f != 0 : a.i != 0; }
 
@@ -106,13 +53,13 @@ Number arithmetic(ExprOp op, const Number& a, const Number& b) {
   switch (op) {
     case ExprOp::kAdd:
       return is_float ? Number::of_float(a.as_float() + b.as_float())
-                      : Number::of_int(add(a.i, b.i));
+                      : Number::of_int(python_math::add(a.i, b.i));
     case ExprOp::kMul:
       return is_float ? Number::of_float(a.as_float() * b.as_float())
-                      : Number::of_int(mul(a.i, b.i));
-    case ExprOp::kPow:
-      return is_float ? Number::of_float(std::pow(a.as_float(), b.as_float()))
-                      : Number::of_int(power(a.i, b.i));
+                      : Number::of_int(python_math::mul(a.i, b.i));
+    case ExprOp::kPow:  // as in Python, a negative exponent gives a float
+      return is_float || b.i < 0 ? Number::of_float(python_math::power(a.as_float(), b.as_float()))
+                                 : Number::of_int(python_math::power(a.i, b.i));
     case ExprOp::kMin:
       return less(b, a) ? b : a;
     case ExprOp::kMax:
@@ -126,20 +73,27 @@ Number arithmetic(ExprOp op, const Number& a, const Number& b) {
   }
 }
 
-Number integer_op(ExprOp op, int64_t a, int64_t b) {
+Number integer_op(ExprOp op, std::span<const Number> args) {
+  for (const Number& n : args) {
+    if (n.is_float) fail(Code::kInternal, "the size expression ", name(op), " takes ints only");
+  }
+  const int64_t a = args[0].i;
+  const int64_t b = args[1].i;
   switch (op) {
     case ExprOp::kFloorDiv:
     case ExprOp::kCleanDiv:
-      return Number::of_int(floor_div(a, b));
+      return Number::of_int(python_math::floor_div(a, b));
     case ExprOp::kCeilDiv:
-      return Number::of_int(mul(floor_div(mul(a, -1), b), -1));
+      return Number::of_int(python_math::ceil_div(a, b));
     case ExprOp::kMod:
     case ExprOp::kPythonMod:
-      return Number::of_int(python_mod(a, b));
+      return Number::of_int(python_math::mod(a, b));
     case ExprOp::kLShift:
-      return Number::of_int(shift_left(a, b));
+      return Number::of_int(python_math::shift_left(a, b));
     case ExprOp::kRShift:
-      return Number::of_int(shift_right(a, b));
+      return Number::of_int(python_math::shift_right(a, b));
+    case ExprOp::kModularIndexing:
+      return Number::of_int(python_math::mod(python_math::floor_div(a, b), args[2].i));
     default:
       fail(Code::kInternal, "not an integer operator: ", name(op));
   }
@@ -149,10 +103,9 @@ Number float_op(ExprOp op, const Number& a, const Number& b) {
   switch (op) {
     case ExprOp::kIntTrueDiv:
     case ExprOp::kFloatTrueDiv:
-      if (b.as_float() == 0) fail(Code::kInvalid, "a size expression divides by zero");
-      return Number::of_float(a.as_float() / b.as_float());
+      return Number::of_float(python_math::divide(a.as_float(), b.as_float()));
     default:
-      return Number::of_float(std::pow(a.as_float(), b.as_float()));
+      return Number::of_float(python_math::power(a.as_float(), b.as_float()));
   }
 }
 
@@ -173,22 +126,21 @@ Number apply(ExprOp op, std::span<const Number> a) {
     case ExprOp::kMod:
     case ExprOp::kPythonMod:
       if (a[0].is_float || a[1].is_float) {
-        if (a[1].as_float() == 0) fail(Code::kInvalid, "a size expression divides by zero");
-        const double q = std::floor(a[0].as_float() / a[1].as_float());
-        return Number::of_float(op == ExprOp::kFloorDiv ? q
-                                                        : a[0].as_float() - q * a[1].as_float());
+        const double x = a[0].as_float();
+        const double y = a[1].as_float();
+        return Number::of_float(op == ExprOp::kFloorDiv ? python_math::floor_div(x, y)
+                                                        : python_math::mod(x, y));
       }
       [[fallthrough]];
     case ExprOp::kCleanDiv:
     case ExprOp::kCeilDiv:
     case ExprOp::kLShift:
     case ExprOp::kRShift:
-      return integer_op(op, a[0].i, a[1].i);
     case ExprOp::kModularIndexing:
-      return Number::of_int(python_mod(floor_div(a[0].i, a[1].i), a[2].i));
+      return integer_op(op, a);
     case ExprOp::kAbs:
       return a[0].is_float ? Number::of_float(std::fabs(a[0].f))
-                           : Number::of_int(a[0].i < 0 ? mul(a[0].i, -1) : a[0].i);
+                           : Number::of_int(a[0].i < 0 ? python_math::mul(a[0].i, -1) : a[0].i);
     case ExprOp::kWhere:
       return truth(a[0]) ? a[1] : a[2];
     case ExprOp::kEq:
@@ -212,17 +164,17 @@ Number apply(ExprOp op, std::span<const Number> a) {
     case ExprOp::kFloatPow:
       return float_op(op, a[0], a[1]);
     case ExprOp::kFloorToInt:
-      return Number::of_int(a[0].is_float ? to_int(op, std::floor(a[0].f)) : a[0].i);
+      return Number::of_int(a[0].is_float ? python_math::to_int(std::floor(a[0].f)) : a[0].i);
     case ExprOp::kCeilToInt:
-      return Number::of_int(a[0].is_float ? to_int(op, std::ceil(a[0].f)) : a[0].i);
+      return Number::of_int(a[0].is_float ? python_math::to_int(std::ceil(a[0].f)) : a[0].i);
     case ExprOp::kTruncToInt:
-      return Number::of_int(a[0].is_float ? to_int(op, std::trunc(a[0].f)) : a[0].i);
+      return Number::of_int(a[0].is_float ? python_math::to_int(std::trunc(a[0].f)) : a[0].i);
     case ExprOp::kRoundToInt:
-      return Number::of_int(a[0].is_float ? to_int(op, round_half_even(a[0].f)) : a[0].i);
+      return Number::of_int(a[0].is_float ? python_math::to_int(std::nearbyint(a[0].f)) : a[0].i);
     case ExprOp::kIdentity:
       return a[0];
     case ExprOp::kSqrt:
-      return Number::of_float(std::sqrt(a[0].as_float()));
+      return Number::of_float(python_math::square_root(a[0].as_float()));
     case ExprOp::kInt:
     case ExprOp::kFloat:
     case ExprOp::kSymbol:

@@ -111,13 +111,13 @@ class Exprs {
   // Marks in `used` (one flag per symbol) the symbols that the expression reads.
   void mark_symbols(ExprId id, std::vector<bool>& used) const;
 
-  // The expression's value for the given symbol values (one per symbol). Integer results fail with
-  // kInvalid on int64 overflow, on division by zero and on a negative shift.
+  // The expression's value for the given symbol values (one per symbol). Fails with kInvalid on
+  // int64 overflow, on division by zero, on a negative shift and where there is no real result.
   Number evaluate(ExprId id, std::span<const int64_t> symbol_values) const;
   // The same for a size; kInternal if the expression isn't an integer.
   int64_t evaluate(const Size& size, std::span<const int64_t> symbol_values) const;
 
-  // E.g. "s0*(s1 // 2)", for messages.
+  // E.g. "(s0*FloorDiv(s1, 2))", for messages.
   std::string print(ExprId id) const;
   std::string print(const Size& size) const;
 

@@ -22,6 +22,10 @@ void check_values(const Graph& graph, const std::string& op, const Arg& arg) {
     if (ref->id < 0 || ref->id >= graph.num_values) {
       fail(Code::kInternal, op, " reads the value %", ref->id, ", which doesn't exist");
     }
+  } else if (const auto* slot = std::get_if<Slot>(&arg.v)) {
+    if (slot->index < 0 || slot->index >= static_cast<int32_t>(graph.scalars.size())) {
+      fail(Code::kInternal, op, " reads the scalar $", slot->index, ", which doesn't exist");
+    }
   } else if (const auto* list = std::get_if<ArgList>(&arg.v)) {
     for (const Arg& a : *list) check_values(graph, op, a);
   }

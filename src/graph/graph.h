@@ -113,7 +113,7 @@ struct Graph {
   int32_t add_tensor_input(std::string name, SymType type);
   int32_t add_number_input(std::string name, Size number);
   // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a
-  // value that doesn't exist.
+  // value or a scalar that doesn't exist.
   int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
                    std::string source);
   Slot add_scalar(Scalar scalar);
