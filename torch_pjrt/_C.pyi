@@ -80,5 +80,13 @@ def count_capture() -> None: ...
 def set_log(callable: Callable[[str, str], None] | None) -> None:
     """`callable` gets the kind ("graph", "stablehlo" or "compile") and a text."""
 
+HOST_ALIGNMENT: int
+"""Bytes: a program uses memory in place where its address is a multiple of this."""
+
+def align(tensors: list[torch.Tensor]) -> None: ...
+def set_copy_report(callable: Callable[[list[tuple[str, str]]], None]) -> None:
+    """`callable` gets the name of each input that had to be copied and the reason: "not dense",
+    "not aligned" or "device memory"."""
+
 def plugin_info(path: str) -> dict[str, Any]: ...
 def shutdown() -> None: ...

@@ -10,10 +10,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._C import Error
+    from .align import align_
+    from .copies import CopyWarning
+    from .errors import Error
 
 __version__ = "0.1.0"
-__all__ = ["Error", "__version__", "reset_stats", "stats"]
+__all__ = ["CopyWarning", "Error", "__version__", "align_", "reset_stats", "stats"]
+
+# name -> the module that it comes from, imported when it is first asked for
+_MODULES = {"CopyWarning": "copies", "Error": "errors", "align_": "align"}
 
 _TORCH = (2, 13)  # the extension is built against its ABI
 
@@ -41,10 +46,10 @@ _check_torch()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Error":
-        from .errors import Error
+    if name in _MODULES:
+        from importlib import import_module
 
-        return Error
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

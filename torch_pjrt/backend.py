@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import decompositions, fx, logs, plugins, torch_internals
+from . import copies, decompositions, fx, logs, plugins, torch_internals
 from .errors import CaptureError, Error, failure
 from .options import Options, Override, parse
 
@@ -64,6 +64,7 @@ def _program(
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for the forward of a training graph."""
     logs.connect()
+    _C.set_copy_report(copies.warn)
     captured = fx.capture(gm, names)
     logs.captured(gm)
     program: Any = _C.Program(captured.graph, plugin, overrides)

@@ -73,14 +73,23 @@ def compile_with_autograd(
 
 
 def input_names(gm: torch.fx.GraphModule) -> list[str]:
-    """The user's names for the inputs of a graph that Dynamo captured, e.g. "x"."""
-    names = []
+    """The user's names for the inputs of a graph that Dynamo captured, e.g. "x", "model.0.weight".
+
+    Tensors that the graph itself holds are its first inputs, as AOTAutograd has it.
+    """
+    names = [name for name, _ in gm.named_parameters(remove_duplicate=False)]
+    names += [name for name, _ in gm.named_buffers(remove_duplicate=False)]
     for node in gm.graph.find_nodes(op="placeholder"):
         source = getattr(node, "_dynamo_source", None)
-        name = str(source.name) if source is not None else node.name
-        local = re.fullmatch(r"L\['(\w+)'\]", name)
-        names.append(local[1] if local else name)
+        names.append(node.name if source is None else _users_name(str(source.name)))
     return names
+
+
+def _users_name(source: str) -> str:
+    """Of Dynamo's name: "L['self']._modules['0']._parameters['weight']" is "self.0.weight"."""
+    name = re.sub(r"\._(?:modules|parameters|buffers)\['([^']+)'\]", r".\1", source)
+    name = re.sub(r"^[LG]\['(\w+)'\]", r"\1", name)
+    return name.removeprefix("fn.")  # of the function that Dynamo puts around a module of torch's
 
 
 def plain_outputs(count: int) -> list[int]:

@@ -102,7 +102,8 @@ Program::Program(Graph graph, Runtime& runtime, Options options)
       options_(std::move(options)),
       binding_(*graph_),
       structural_(structural_symbols(*graph_)),
-      graph_bytes_(canonical_bytes(*graph_)) {}
+      graph_bytes_(canonical_bytes(*graph_)),
+      reported_(graph_->inputs.size()) {}
 
 Entry* Program::match(std::span<const Argument> arguments, lower::Precision precision) const {
   Entry* entry = last_.load(std::memory_order_acquire);
@@ -234,9 +235,9 @@ std::vector<int64_t> Program::symbols(const Entry& entry,
   return symbols;
 }
 
-void Program::run(const Found& found, std::span<const Argument> arguments,
-                  std::span<const int64_t> symbols, std::span<void* const> outputs,
-                  run::HostLock& lock) {
+std::vector<run::Copied> Program::run(const Found& found, std::span<const Argument> arguments,
+                                      std::span<const int64_t> symbols,
+                                      std::span<void* const> outputs, run::HostLock& lock) {
   std::vector<const void*> inputs;
   inputs.reserve(arguments.size());
   for (const Argument& a : arguments) inputs.push_back(a.tensor.data);
@@ -244,7 +245,20 @@ void Program::run(const Found& found, std::span<const Argument> arguments,
   for (const Scalar& s : found.entry->scalars) {
     scalars.push_back(encode(graph_->exprs.evaluate(s.expr, symbols), dtype_of(s.kind)));
   }
-  found.entry->callable->run({inputs, scalars, outputs}, found.origin, lock);
+  return found.entry->callable->run({inputs, scalars, outputs}, found.origin, lock);
+}
+
+void Program::report(std::span<const run::Copied> copied) {
+  std::vector<CopiedInput> inputs;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const run::Copied& c : copied) {
+      if (reported_[c.input]) continue;
+      reported_[c.input] = true;
+      inputs.push_back({graph_->inputs[c.input].name, c.reason});
+    }
+  }
+  if (!inputs.empty()) runtime_.copies().write(inputs);
 }
 
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols) {

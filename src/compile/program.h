@@ -68,9 +68,15 @@ class Program {
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
 
-  // Runs the entry's program; `outputs` has memory for each of entry.results.
-  void run(const Found& found, std::span<const Argument> arguments,
-           std::span<const int64_t> symbols, std::span<void* const> outputs, run::HostLock& lock);
+  // Runs the entry's program; `outputs` has memory for each of entry.results. Gives the inputs that
+  // it had to copy.
+  std::vector<run::Copied> run(const Found& found, std::span<const Argument> arguments,
+                               std::span<const int64_t> symbols, std::span<void* const> outputs,
+                               run::HostLock& lock);
+
+  // Tells runtime().copies() of these inputs, of each once in the Program's life. The host's lock
+  // is held.
+  void report(std::span<const run::Copied> copied);
 
  private:
   Entry* look_up(const std::string& shape_key) const;
@@ -92,6 +98,7 @@ class Program {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<Entry>> entries_;  // by shape key
   std::optional<cache::Key> last_key_;
+  std::vector<bool> reported_;  // inputs, as copied
 };
 
 // The StableHLO for the given symbol values, or else for the sizes at capture.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cache/memory.h"
+#include "compile/copies.h"
 #include "compile/device.h"
 #include "compile/log.h"
 #include "lower/lower.h"
@@ -37,6 +38,7 @@ class Runtime {
   cache::Memory<Compiled>& programs() { return programs_; }
   run::Stats& stats() { return stats_; }
   Log& log() { return log_; }
+  CopyReports& copies() { return copies_; }
 
  private:
   std::mutex mutex_;
@@ -44,6 +46,7 @@ class Runtime {
   cache::Memory<Compiled> programs_;
   run::Stats stats_;
   Log log_;
+  CopyReports copies_;
 };
 
 }  // namespace torch_pjrt::compile

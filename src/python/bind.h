@@ -7,6 +7,7 @@ namespace torch_pjrt::python {
 
 void bind_error(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
+void bind_memory(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "python/gil.h"
+#include "torch/align.h"
 #include "torch/call.h"
 
 namespace torch_pjrt::python {
@@ -73,6 +74,21 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
   }
   PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
   return outputs.release();
+}
+
+void align_list(PyObject* list) {
+  if (!PyList_Check(list)) {
+    fail(Code::kInvalid, "expected a list of tensors, got ", Py_TYPE(list)->tp_name);
+  }
+  std::vector<at::Tensor> tensors;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* object = PyList_GET_ITEM(list, i);
+    if (!THPVariable_Check(object)) {
+      fail(Code::kInvalid, "expected a list of tensors, got a ", Py_TYPE(object)->tp_name);
+    }
+    tensors.push_back(THPVariable_Unpack(object));
+  }
+  aten::align(tensors);
 }
 
 }  // namespace torch_pjrt::python

@@ -1,4 +1,4 @@
-// Python's tensors to PyTorch's C++ ones and back, for one call.
+// Python's tensors to PyTorch's C++ ones and back.
 #pragma once
 
 #include <Python.h>
@@ -10,5 +10,8 @@ namespace torch_pjrt::python {
 // Calls the program by the boxed convention: takes a list of tensors and ints, which it clears, and
 // returns a new list. After an exception the list is as it was.
 PyObject* call_boxed(compile::Program& program, PyObject* list);
+
+// aten::align() of a list of tensors.
+void align_list(PyObject* list);
 
 }  // namespace torch_pjrt::python

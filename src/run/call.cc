@@ -56,6 +56,7 @@ struct Callable::Call {
   std::vector<pjrt::Buffer> own;  // buffers of this call only
   Kept::Use use;
   std::vector<PJRT_Buffer*> buffers;  // the program's arguments, in order
+  std::vector<Copied> copied;
   std::vector<pjrt::Buffer> outputs;
 };
 
@@ -82,7 +83,7 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
   }
 }
 
-void Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
+std::vector<Copied> Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
   const bool is_short = last_run_us_.load(std::memory_order_relaxed) < kShortRunUs;
   const Reacquire reacquire(lock);
   if (!is_short) lock.release();
@@ -92,6 +93,13 @@ void Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
   stats_.add(origin == Origin::kCompiled ? &Stats::compiles : &Stats::memory_hits);
   execute(call, lock, is_short);
   collect(call, memory);
+  return std::move(call.copied);
+}
+
+void Callable::count_copy(Call& call, const Argument& argument, CopyReason reason) {
+  call.copied.push_back({argument.index, reason});
+  stats_.add(&Stats::copied_inputs);
+  stats_.add(&Stats::host_to_device_bytes, argument.type.num_bytes());
 }
 
 PJRT_Buffer* Callable::copied(Call& call, const void* data, const Type& type) {
@@ -124,8 +132,7 @@ void Callable::gather(Call& call, const CallMemory& memory) {
       buffer = input(call, i, memory.inputs[a.index]);
       if (!buffer && call.own.size() > own) {
         buffer = call.own.back().get();
-        stats_.add(&Stats::copied_inputs);
-        stats_.add(&Stats::host_to_device_bytes, a.type.num_bytes());
+        count_copy(call, a, CopyReason::kDeviceMemory);
       } else if (!buffer) {
         to_copy.push_back(i);
       }
@@ -138,8 +145,7 @@ void Callable::gather(Call& call, const CallMemory& memory) {
   for (const size_t i : to_copy) {
     const Argument& a = arguments_[i];
     call.buffers[i] = copied(call, memory.inputs[a.index], a.type);
-    stats_.add(&Stats::copied_inputs);
-    stats_.add(&Stats::host_to_device_bytes, a.type.num_bytes());
+    count_copy(call, a, zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory);
   }
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const Argument& a = arguments_[i];

@@ -9,6 +9,7 @@
 
 #include "base/type.h"
 #include "pjrt/client.h"
+#include "run/copied.h"
 #include "run/host_lock.h"
 #include "run/kept.h"
 #include "run/stats.h"
@@ -48,8 +49,8 @@ class Callable {
            std::vector<Argument> arguments, std::vector<Type> results, Stats& stats);
 
   // Returns when the results are in `memory.outputs` and nothing reads the inputs any more. After
-  // an Error the outputs hold anything.
-  void run(const CallMemory& memory, Origin origin, HostLock& lock);
+  // an Error the outputs hold anything. Gives the inputs that it had to copy.
+  std::vector<Copied> run(const CallMemory& memory, Origin origin, HostLock& lock);
 
  private:
   struct Call;  // the state of one call
@@ -57,6 +58,7 @@ class Callable {
   void gather(Call& call, const CallMemory& memory);
   PJRT_Buffer* input(Call& call, size_t position, const void* data);
   PJRT_Buffer* copied(Call& call, const void* data, const Type& type);
+  void count_copy(Call& call, const Argument& argument, CopyReason reason);
   void execute(Call& call, HostLock& lock, bool is_short);
   void collect(const Call& call, const CallMemory& memory);
 

@@ -35,7 +35,9 @@ class Call {
     find_entry();
     symbols_ = program_.symbols(*found_.entry, arguments_);
     make_result_memory();
-    program_.run(found_, arguments_, symbols_, memory_pointers_, lock_);
+    const auto copied = program_.run(found_, arguments_, symbols_, memory_pointers_, lock_);
+    copied_.insert(copied_.end(), copied.begin(), copied.end());
+    if (!copied_.empty()) program_.report(copied_);
     return make_outputs();
   }
 
@@ -89,6 +91,7 @@ class Call {
       const Dims dims(t.dims.begin(), t.dims.end());
       if (lower::dense_order(dims, Dims(t.strides.begin(), t.strides.end()))) continue;
       substitute(i, given_[i].tensor->detach().resolve_neg().clone(at::MemoryFormat::Contiguous));
+      copied_.push_back({static_cast<int32_t>(i), run::CopyReason::kNotDense});
       run::Stats& stats = program_.runtime().stats();
       stats.add(&run::Stats::copied_inputs);
       stats.add(&run::Stats::host_to_device_bytes, Type{t.dtype, dims}.num_bytes());
@@ -168,6 +171,7 @@ class Call {
   std::span<const Argument> given_;
   std::vector<compile::Argument> arguments_;
   std::deque<at::Tensor> owned_;
+  std::vector<run::Copied> copied_;
   compile::Program::Found found_{nullptr, run::Origin::kMemory};
   std::vector<int64_t> symbols_;
   std::vector<at::Tensor> memory_;  // that the program writes its results to

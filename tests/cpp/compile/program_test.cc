@@ -93,6 +93,25 @@ TEST_F(ProgramTest, AnotherNumberIsNoOtherProgram) {
   EXPECT_EQ(call(second, 31), kMemory);
 }
 
+TEST_F(ProgramTest, ReportsEachCopiedInputOnce) {
+  std::vector<std::string> reports;
+  runtime().copies().set([&](const std::vector<CopiedInput>& inputs) {
+    std::string text;
+    for (const CopiedInput& input : inputs) text += input.name + " " + run::name(input.reason);
+    reports.push_back(text);
+  });
+  Program program(add_graph(2.5), runtime(), options());
+  const std::vector<run::Copied> x = {{0, run::CopyReason::kNotAligned}};
+  const std::vector<run::Copied> both = {x[0], {1, run::CopyReason::kNotDense}};
+  program.report(x);
+  program.report(x);
+  program.report(both);
+  Program(add_graph(2.5), runtime(), options()).report(x);
+  runtime().copies().set({});
+  Program(add_graph(2.5), runtime(), options()).report(x);
+  EXPECT_EQ(reports, (std::vector<std::string>{"x not aligned", "y not dense", "x not aligned"}));
+}
+
 TEST_F(ProgramTest, CompilesOnceHoweverManyThreadsCall) {
   Program program(add_graph(2.5), runtime(), options());
   std::vector<std::thread> threads;

@@ -46,12 +46,13 @@ class CallTest : public testing::Test {
         std::vector<Type>{kVector}, stats_);
   }
 
-  void call(Callable& callable, const void* input, void* output, Origin origin = Origin::kMemory) {
+  std::vector<Copied> call(Callable& callable, const void* input, void* output,
+                           Origin origin = Origin::kMemory) {
     const std::array<const void*, 1> inputs = {input};
     const std::array<int64_t, 1> scalars = {3};
     const std::array<void*, 1> outputs = {output};
     NoLock lock;
-    callable.run({inputs, scalars, outputs}, origin, lock);
+    return callable.run({inputs, scalars, outputs}, origin, lock);
   }
 
   int64_t buffers_made() const { return control_.calls("PJRT_Client_BufferFromHostBuffer"); }
@@ -67,7 +68,7 @@ TEST_F(CallTest, KeepsTheBufferOfMemoryThatStays) {
   const HostArray input(kVectorBytes);
   const HostArray output(kVectorBytes);
   EXPECT_EQ(buffers_made(), 1) << "the constant";
-  call(*program, input.data(), output.data());
+  EXPECT_TRUE(call(*program, input.data(), output.data()).empty());
   EXPECT_EQ(buffers_made(), 4) << "input, scalar, output";
   call(*program, input.data(), output.data());
   EXPECT_EQ(buffers_made(), 6) << "scalar, output";
@@ -83,7 +84,12 @@ TEST_F(CallTest, CopiesMisalignedMemoryAtEachCall) {
   const auto program = callable();
   const HostArray input(kVectorBytes, 4);
   const HostArray output(kVectorBytes);
-  for (int i = 0; i < 3; ++i) call(*program, input.data(), output.data());
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<Copied> copied = call(*program, input.data(), output.data());
+    ASSERT_EQ(copied.size(), 1);
+    EXPECT_EQ(copied[0].input, 0);
+    EXPECT_EQ(copied[0].reason, CopyReason::kNotAligned);
+  }
   EXPECT_EQ(stats_.snapshot().copied_inputs, 3);
   EXPECT_EQ(stats_.snapshot().host_to_device_bytes, 3 * static_cast<int64_t>(kVectorBytes));
 }

@@ -1,0 +1,31 @@
+// An input that couldn't be passed as it lies in memory.
+#pragma once
+
+#include <cstdint>
+
+namespace torch_pjrt::run {
+
+enum class CopyReason : uint8_t {
+  kNotDense,      // its elements have gaps between them or share memory
+  kNotAligned,    // its address isn't a multiple of pjrt::kHostAlignment
+  kDeviceMemory,  // the plugin has memory of its own
+};
+
+struct Copied {
+  int32_t input = 0;
+  CopyReason reason = CopyReason::kNotDense;
+};
+
+constexpr const char* name(CopyReason reason) {
+  switch (reason) {
+    case CopyReason::kNotDense:
+      return "not dense";
+    case CopyReason::kNotAligned:
+      return "not aligned";
+    case CopyReason::kDeviceMemory:
+      return "device memory";
+  }
+  return "";
+}
+
+}  // namespace torch_pjrt::run

@@ -1,0 +1,67 @@
+"""The warning about inputs that are copied at each call because of where they lie in memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from . import _C  # isort: skip
+
+__all__ = ["CopyWarning", "listed", "warn"]
+
+
+class CopyWarning(UserWarning):
+    """Inputs are copied at each call. The message names them and says how to avoid it."""
+
+
+_SHOWN = 5  # names in a message
+_OUTSIDE = tuple(str(Path(module).parent) + os.sep for module in (torch.__file__, __file__))
+
+# What the core says -> what is wrong with the inputs, and what to do.
+_REASONS = {
+    "not aligned": (
+        f"their addresses are not multiples of {_C.HOST_ALIGNMENT}",
+        "torch_pjrt.align_(model) moves parameters and buffers once and for all; pass a .clone() "
+        "of another tensor",
+    ),
+    "not dense": (
+        "there are gaps between their elements, or elements share memory",
+        "pass them as .contiguous(), made once",
+    ),
+    "device memory": (
+        "the plugin has memory of its own",
+        "none that is needed: the results are right, and each call costs these transfers",
+    ),
+}
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def warn(copied: Sequence[tuple[str, str]]) -> None:
+    """Called by the core at the end of the first call that copies them: (name, reason) each."""
+    for reason, (problem, remedy) in _REASONS.items():
+        names = [name for name, why in copied if why == reason]
+        if names:
+            warnings.warn(
+                f"inputs are copied at each call because {problem}: {listed(names)}\n"
+                f"  remedy: {remedy}",
+                CopyWarning,
+                stacklevel=_users_frame(),
+            )
+
+
+def _users_frame() -> int:
+    """The stack level, seen from the caller, of the innermost frame outside of torch and us."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OUTSIDE):
+        level, frame = level + 1, frame.f_back
+    return level
