@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from . import copies, decompositions, fx, logs, plugins, torch_internals
-from .errors import CaptureError, Error, failure
+from . import copies, decompositions, fx, logs, plugins, torch_internals, training
+from .errors import CaptureError, Error
 from .options import Options, Override, parse
+from .sources import function_of
 
 from . import _C  # isort: skip
 
@@ -38,18 +39,16 @@ def pjrt(
 
 def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:
     plugin = plugins.choose(given.plugin)
-    compiler = functools.partial(
-        _program,
-        names=torch_internals.input_names(gm),
-        plugin=plugin,
-        overrides=dict(given.compile_overrides),
-    )
+    compiler = functools.partial(_program, plugin=plugin, overrides=dict(given.compile_overrides))
+    with_names = functools.partial(compiler, names=torch_internals.input_names(gm))
+    of_backward = functools.partial(compiler, names=[], is_backward=True)
     return torch_internals.compile_with_autograd(
         gm,
         inputs,
-        forward=compiler,
-        backward=_no_backward,
-        inference=compiler,
+        forward=training.forward_compiler(with_names),
+        backward=training.backward_compiler(of_backward, function_of(gm)),
+        inference=with_names,
+        partition=training.partition,
         decompositions=decompositions.table(),
     )
 
@@ -61,11 +60,12 @@ def _program(
     names: list[str],
     plugin: str,
     overrides: dict[str, Override],
+    is_backward: bool = False,
 ) -> Compiled:
-    """AOTAutograd's compiler for an inference graph, and for the forward of a training graph."""
+    """AOTAutograd's compiler for an inference graph, and for both graphs of training."""
     logs.connect()
     _C.set_copy_report(copies.warn)
-    captured = fx.capture(gm, names)
+    captured = fx.capture(gm, names, is_backward=is_backward)
     logs.captured(gm)
     program: Any = _C.Program(captured.graph, plugin, overrides)
     _C.count_capture()
@@ -82,17 +82,3 @@ def _with_constants(program: Compiled, constants: list[torch.Tensor]) -> Any:
         return program(arguments)
 
     return call
-
-
-def _no_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """AOTAutograd's compiler for the backward: the forward works, .backward() says what to do."""
-
-    def backward(arguments: list[Any]) -> list[Any]:
-        raise failure(
-            "unsupported",
-            what="backend 'pjrt' has no backward yet",
-            remedy="call the model under torch.no_grad(), or train it without torch.compile",
-        )
-
-    backward._boxed_call = True  # type: ignore[attr-defined]
-    return backward

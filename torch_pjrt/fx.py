@@ -45,20 +45,22 @@ class Captured:
     constants: list[torch.Tensor]
 
 
-def capture(gm: torch.fx.GraphModule, names: list[str]) -> Captured:
+def capture(gm: torch.fx.GraphModule, names: list[str], is_backward: bool = False) -> Captured:
     """The Graph of what AOTAutograd captured. Raises Error (unsupported) naming the user's line.
 
-    `names` are the user's for the inputs, used where AOTAutograd kept their number.
+    `names` are the user's for the inputs, used where AOTAutograd kept their number. The outputs of
+    a backward are gradients, each with memory of its own.
     """
-    return _Capture(gm, names).run()
+    return _Capture(gm, names, is_backward).run()
 
 
 class _Capture:
     """One walk over the nodes. `_values`: what each FX node stands for: a ValueRef, a list of them
     (None where there is no tensor), or a number."""
 
-    def __init__(self, gm: torch.fx.GraphModule, names: list[str]) -> None:
+    def __init__(self, gm: torch.fx.GraphModule, names: list[str], is_backward: bool) -> None:
         self._gm = gm
+        self._is_backward = is_backward
         placeholders = gm.graph.find_nodes(op="placeholder")
         same = len(placeholders) == len(names)
         self._names = dict(zip(placeholders, names, strict=True)) if same else {}
@@ -251,7 +253,8 @@ class _Capture:
     # --- outputs
 
     def _outputs(self, outputs: list[Any]) -> None:
-        self._refuse_shared([outputs[k] for k in torch_internals.plain_outputs(len(outputs))])
+        if not self._is_backward:
+            self._refuse_shared([outputs[k] for k in torch_internals.plain_outputs(len(outputs))])
         for output in outputs:
             value = self._values[output] if isinstance(output, torch.fx.Node) else output
             if isinstance(value, _C.ValueRef):

@@ -15,6 +15,7 @@ from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import ShortenTraceback
 from torch._functorch._aot_autograd.schemas import OutputType
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
@@ -23,11 +24,13 @@ __all__ = [
     "HigherOrderOperator",
     "OpOverload",
     "ShortenTraceback",
+    "allow_backward_twice",
     "argument_kind",
     "compile_with_autograd",
     "core_decompositions",
     "decomposition",
     "input_names",
+    "partition_with_recomputation",
     "plain_outputs",
     "reads_only_metadata",
     "real_tensors",
@@ -59,17 +62,40 @@ def compile_with_autograd(
     forward: Callable[..., Any],
     backward: Callable[..., Any],
     inference: Callable[..., Any],
+    partition: Callable[..., Any],
     decompositions: Decompositions,
 ) -> Callable[..., Any]:
-    """Runs AOTAutograd over what Dynamo captured; input mutations are its epilogue's work."""
+    """Runs AOTAutograd over what Dynamo captured; input mutations are its epilogue's work.
+
+    `partition` cuts the joint graph into forward and backward. The backward is compiled at the
+    first .backward(), or with the forward where sizes are symbolic.
+    """
     compiler = aot_autograd(
         fw_compiler=forward,
         bw_compiler=backward,
         inference_compiler=inference,
+        partition_fn=partition,
         decompositions=decompositions,
         keep_inference_input_mutations=False,
     )
     return compiler(gm, inputs)
+
+
+def partition_with_recomputation(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+    """The cut of torch.compile's default backend: the least memory between forward and backward,
+    where what is cheap and fuses is computed again."""
+    return min_cut_rematerialization_partition(joint, *args, **kwargs)
+
+
+def allow_backward_twice() -> None:
+    """To be called while a forward is compiled: its backward gives none of its inputs away.
+
+    AOTAutograd's list of saved tensors that the backward may overwrite makes retain_graph=True an
+    error, in a None (what patching donated_buffer=False leaves) as much as in a list of some.
+    """
+    context = TracingContext.get()
+    assert context.fw_metadata is not None
+    context.fw_metadata.bw_donated_idxs = []
 
 
 def input_names(gm: torch.fx.GraphModule) -> list[str]:

@@ -1,0 +1,54 @@
+"""The two programs of a training step that AOTAutograd makes: forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import torch_internals
+from .errors import CaptureError, Error
+
+Compiled = Callable[[list[Any]], list[Any]]
+Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
+
+partition = torch_internals.partition_with_recomputation
+
+
+def forward_compiler(compiler: Compiler) -> Compiler:
+    """AOTAutograd's compiler for a forward that has a backward."""
+
+    def compile_forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+        torch_internals.allow_backward_twice()
+        return compiler(gm, example_inputs)
+
+    return compile_forward
+
+
+def backward_compiler(compiler: Compiler, forward: str) -> Compiler:
+    """AOTAutograd's compiler for the backward of `forward`, which the errors name.
+
+    It runs at the first .backward(), far from the user's forward.
+    """
+
+    def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+        try:
+            program = compiler(gm, example_inputs)
+        except Error as error:
+            raise _of_backward(error, forward) from error
+
+        def backward(arguments: list[Any]) -> list[Any]:
+            try:
+                return program(arguments)
+            except Error as error:
+                raise _of_backward(error, forward) from error
+
+        backward._boxed_call = True  # type: ignore[attr-defined]
+        return backward
+
+    return compile_backward
+
+
+def _of_backward(error: Error, forward: str) -> CaptureError:
+    return CaptureError(error.code, f"{error}\n  in the backward of: {forward}")
