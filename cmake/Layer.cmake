@@ -46,12 +46,14 @@ function(torch_pjrt_packaged target)
   install(TARGETS ${target} LIBRARY DESTINATION torch_pjrt)
 endfunction()
 
-# torch_pjrt_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...])
+# torch_pjrt_test(NAME <name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...]
+#                 [FAKE_MODES <mode>...])
 #
 # Adds a GoogleTest program to the target `tests`, each of its tests a ctest test. A test that needs
-# a real plugin finds its path in TORCH_PJRT_TEST_PLUGIN.
+# a real plugin finds its path in TORCH_PJRT_TEST_PLUGIN. With FAKE_MODES every test runs in each of
+# these modes of the fake plugin (see tests/cpp/pjrt/fake_mode.cc), and has the mode in its name.
 function(torch_pjrt_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;LIBS;LABELS;FAKE_MODES")
   add_executable(${arg_NAME} ${arg_SOURCES})
   add_dependencies(tests ${arg_NAME})
   target_compile_options(${arg_NAME} PRIVATE "${TORCH_PJRT_INCLUDES}")
@@ -61,11 +63,24 @@ function(torch_pjrt_test)
   if(arg_LABELS)
     set(labels LABELS "${arg_LABELS}")
   endif()
-  gtest_discover_tests(${arg_NAME}
-    DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 120
-    PROPERTIES
-      TIMEOUT 300
-      ENVIRONMENT "TORCH_PJRT_TEST_PLUGIN=${TORCH_PJRT_TEST_PLUGIN}"
-      ${labels})
+  if(NOT arg_FAKE_MODES)
+    set(arg_FAKE_MODES none)
+  endif()
+  foreach(mode IN LISTS arg_FAKE_MODES)
+    set(prefix)
+    set(environment "TORCH_PJRT_TEST_PLUGIN=${TORCH_PJRT_TEST_PLUGIN}")
+    if(NOT mode STREQUAL none)
+      set(prefix "${mode}.")
+      string(APPEND environment "\\;TORCH_PJRT_TEST_FAKE_MODE=${mode}")
+    endif()
+    gtest_discover_tests(${arg_NAME}
+      TEST_PREFIX "${prefix}"
+      TEST_LIST ${arg_NAME}_${mode}_tests
+      DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 120
+      PROPERTIES
+        TIMEOUT 300
+        ENVIRONMENT "${environment}"
+        ${labels})
+  endforeach()
 endfunction()

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fake_plugin/client.h"
+#include "fake_plugin/strict.h"
 #include "fake_plugin/table.h"
 
 using torch_pjrt::fake::Storage;
@@ -12,6 +13,7 @@ using torch_pjrt::fake::Storage;
 std::shared_ptr<Storage> PJRT_Buffer::storage() const {
   const std::lock_guard lock(mutex_);
   if (!storage_) {
+    if (is_strict()) torch_pjrt::fake::die("use of a buffer that was deleted or donated");
     torch_pjrt::fake::fail(PJRT_Error_Code_INVALID_ARGUMENT,
                            "fake plugin: the buffer has been deleted or donated");
   }
@@ -73,32 +75,35 @@ void copy_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   }
   const std::shared_ptr<Storage> storage = args.src->storage();
   if (size != 0) std::memcpy(args.dst, storage->data(), size);
-  args.event = make_event();
+  args.event = make_event(args.src->client());
 }
 
 }  // namespace
 
 // A multiple of the alignment, as aligned_alloc wants it, and never nothing: an array without
 // elements has an address too.
-Storage::Storage(size_t size)
-    : owned_(std::aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment)),
+Storage::Storage(size_t size, bool poisoned)
+    : poisoned_size_(poisoned ? size : 0),
+      owned_(std::aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment)),
       data_(owned_.get()),
       writable_(true) {
   if (!owned_) throw std::bad_alloc();
+  std::memset(data_, kPoison, poisoned_size_);
 }
 
 Storage::Storage(void* data, bool writable, std::shared_ptr<Completion> released)
     : data_(data), writable_(writable), released_(std::move(released)) {}
 
 Storage::~Storage() {
+  if (poisoned_size_ != 0) {
+    std::memset(data_, kPoison, poisoned_size_);
+    asm volatile("" : : "r"(data_) : "memory");  // or a compiler leaves out what free() follows
+  }
   if (released_) released_->set();
 }
 
 std::unique_ptr<PJRT_Buffer> make_buffer(PJRT_Client* client, const Shape& shape) {
-  auto buffer = std::make_unique<PJRT_Buffer>();
-  buffer->client = client;
-  buffer->shape = shape;
-  return buffer;
+  return std::make_unique<PJRT_Buffer>(client, shape);
 }
 
 void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
@@ -113,23 +118,27 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
   const bool zero_copy =
       writable || args.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy;
   std::shared_ptr<Completion> released;
-  if (zero_copy && reinterpret_cast<uintptr_t>(args.data) % kAlignment == 0) {
+  const bool own_memory = args.client->modes.own_memory;
+  if (zero_copy && !own_memory && reinterpret_cast<uintptr_t>(args.data) % kAlignment == 0) {
     released = std::make_shared<Completion>();
     buffer->set_storage(
         std::make_shared<Storage>(const_cast<void*>(args.data), writable, released));
   } else {
     const size_t size = buffer->shape.num_bytes();
-    auto storage = std::make_shared<Storage>(size);
+    auto storage = std::make_shared<Storage>(size, own_memory);
     if (size != 0) std::memcpy(storage->data(), args.data, size);
     buffer->set_storage(std::move(storage));
   }
-  args.done_with_host_buffer = make_event(std::move(released));
+  args.done_with_host_buffer = make_event(args.client, std::move(released));
   args.buffer = buffer.release();
 }
 
 void add_buffer_functions(Table& table) {
-  table.add_destructor<&PJRT_Api::PJRT_Buffer_Destroy>(
-      [](auto& args) { std::unique_ptr<PJRT_Buffer> owner(args.buffer); });
+  table.add_destructor<&PJRT_Api::PJRT_Buffer_Destroy>([](auto& args) {
+    // The memory goes now, though the shell of a strict client's buffer stays.
+    if (args.buffer) args.buffer->take();
+    destroy(args.buffer);
+  });
   table.add<&PJRT_Api::PJRT_Buffer_ElementType>(
       [](auto& args) { args.type = args.buffer->shape.type; });
   table.add<&PJRT_Api::PJRT_Buffer_Dimensions>([](auto& args) {
@@ -143,19 +152,23 @@ void add_buffer_functions(Table& table) {
   table.add<&PJRT_Api::PJRT_Buffer_OnDeviceSizeInBytes>(
       [](auto& args) { args.on_device_size_in_bytes = args.buffer->shape.num_bytes(); });
   table.add<&PJRT_Api::PJRT_Buffer_Device>(
-      [](auto& args) { args.device = args.buffer->client->device_list.front(); });
+      [](auto& args) { args.device = args.buffer->client()->device_list.front(); });
   table.add<&PJRT_Api::PJRT_Buffer_Memory>(
-      [](auto& args) { args.memory = &args.buffer->client->memory; });
+      [](auto& args) { args.memory = &args.buffer->client()->memory; });
   table.add<&PJRT_Api::PJRT_Buffer_Delete>([](auto& args) { args.buffer->take(); });
   table.add<&PJRT_Api::PJRT_Buffer_IsDeleted>(
       [](auto& args) { args.is_deleted = args.buffer->is_deleted(); });
   table.add<&PJRT_Api::PJRT_Buffer_ToHostBuffer>([](auto& args) { copy_to_host(args); });
-  table.add<&PJRT_Api::PJRT_Buffer_IsOnCpu>([](auto& args) { args.is_on_cpu = true; });
+  table.add<&PJRT_Api::PJRT_Buffer_IsOnCpu>(
+      [](auto& args) { args.is_on_cpu = !args.buffer->client()->modes.own_memory; });
   table.add<&PJRT_Api::PJRT_Buffer_ReadyEvent>([](auto& args) {
     args.buffer->storage();
-    args.event = make_event();
+    args.event = make_event(args.buffer->client());
   });
   table.add<&PJRT_Api::PJRT_Buffer_UnsafePointer>([](auto& args) {
+    if (args.buffer->client()->modes.own_memory) {
+      fail(PJRT_Error_Code_UNIMPLEMENTED, "fake plugin: its memory has no addresses");
+    }
     args.buffer_pointer = reinterpret_cast<uintptr_t>(args.buffer->storage()->data());
   });
 }

@@ -8,8 +8,8 @@
 #include <memory>
 #include <mutex>
 
-#include "fake_plugin/counted.h"
 #include "fake_plugin/event.h"
+#include "fake_plugin/object.h"
 #include "fake_plugin/program.h"
 
 namespace torch_pjrt::fake {
@@ -17,11 +17,14 @@ namespace torch_pjrt::fake {
 // As XLA's CPU plugins: less aligned memory is copied, not used as it is.
 inline constexpr size_t kAlignment = 64;
 
+// A float of such bytes is NaN, an int -1.
+inline constexpr int kPoison = 0xFF;
+
 // Memory of the plugin's own, or the caller's.
 class Storage {
  public:
-  // Uninitialised memory.
-  explicit Storage(size_t size);
+  // Uninitialised memory; if it is poisoned, filled with kPoison now and when it is freed.
+  Storage(size_t size, bool poisoned);
   // The caller's memory. `released`, unless null, is set when the plugin no longer uses it.
   Storage(void* data, bool writable, std::shared_ptr<Completion> released);
   ~Storage();
@@ -38,6 +41,7 @@ class Storage {
     void operator()(void* memory) const { std::free(memory); }
   };
 
+  size_t poisoned_size_ = 0;
   std::unique_ptr<void, Free> owned_;
   void* data_;
   bool writable_;
@@ -46,11 +50,13 @@ class Storage {
 
 }  // namespace torch_pjrt::fake
 
-struct PJRT_Buffer : torch_pjrt::fake::Counted<PJRT_Buffer> {
-  PJRT_Client* client = nullptr;
-  torch_pjrt::fake::Shape shape;
+struct PJRT_Buffer : torch_pjrt::fake::Object {
+  PJRT_Buffer(PJRT_Client* client, const torch_pjrt::fake::Shape& shape)
+      : Object(torch_pjrt::fake::Kind::kBuffer, client), shape(shape) {}
 
-  // Throws a Failure if the memory was deleted or donated.
+  const torch_pjrt::fake::Shape shape;
+
+  // Throws a Failure if the memory was deleted or donated; a strict client ends the process.
   std::shared_ptr<torch_pjrt::fake::Storage> storage() const;
   // The same, and takes the memory away; null instead of a Failure.
   std::shared_ptr<torch_pjrt::fake::Storage> take();

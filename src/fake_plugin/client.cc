@@ -4,6 +4,7 @@
 
 #include "fake_plugin/buffer.h"
 #include "fake_plugin/executable.h"
+#include "fake_plugin/strict.h"
 #include "fake_plugin/table.h"
 
 namespace torch_pjrt::fake {
@@ -12,26 +13,9 @@ namespace {
 constexpr std::string_view kPlatformName = "fake";
 constexpr std::string_view kPlatformVersion = "fake 1";
 
-// The one option is "devices", an integer.
-int64_t read_options(const PJRT_Client_Create_Args& args) {
-  int64_t devices = 1;
-  for (size_t i = 0; i < args.num_options; ++i) {
-    const PJRT_NamedValue& option = args.create_options[i];
-    const std::string_view name(option.name, option.name_size);
-    if (name != "devices" || option.type != PJRT_NamedValue_kInt64) {
-      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no client option '", name,
-           "' of type number ", option.type);
-    }
-    devices = option.int64_value;
-  }
-  if (devices < 0) fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: ", devices, " devices");
-  return devices;
-}
-
 void create_client(PJRT_Client_Create_Args& args) {
-  const int64_t devices = read_options(args);
-  auto client = std::make_unique<PJRT_Client>();
-  for (int64_t i = 0; i < devices; ++i) {
+  auto client = std::make_unique<PJRT_Client>(client_modes(args));
+  for (int64_t i = 0; i < client->modes.devices; ++i) {
     auto device = std::make_unique<PJRT_Device>();
     device->client = client.get();
     device->description = {static_cast<int>(i), "FakeDevice(id=" + std::to_string(i) + ")"};
@@ -54,8 +38,10 @@ PJRT_Device* find_device(const PJRT_Client& client, int id) {
 
 void add_client_functions(Table& table) {
   table.add<&PJRT_Api::PJRT_Client_Create>([](auto& args) { create_client(args); });
-  table.add_destructor<&PJRT_Api::PJRT_Client_Destroy>(
-      [](auto& args) { std::unique_ptr<PJRT_Client> owner(args.client); });
+  table.add_destructor<&PJRT_Api::PJRT_Client_Destroy>([](auto& args) {
+    if (args.client) check_client_leaks(*args.client);
+    destroy(args.client);
+  });
   table.add<&PJRT_Api::PJRT_Client_PlatformName>([](auto& args) {
     args.platform_name = kPlatformName.data();
     args.platform_name_size = kPlatformName.size();

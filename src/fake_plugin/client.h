@@ -3,11 +3,14 @@
 
 #include <pjrt_c_api.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "fake_plugin/counted.h"
+#include "fake_plugin/modes.h"
+#include "fake_plugin/object.h"
 
 struct PJRT_DeviceDescription {
   int id = 0;
@@ -23,10 +26,15 @@ struct PJRT_Memory {
   PJRT_Client* client = nullptr;
 };
 
-// How the plugin behaves would be decided here, from the client's options.
-struct PJRT_Client : torch_pjrt::fake::Counted<PJRT_Client> {
+struct PJRT_Client : torch_pjrt::fake::Object {
+  explicit PJRT_Client(const torch_pjrt::fake::Modes& modes)
+      : Object(torch_pjrt::fake::Kind::kClient, modes.strict), modes(modes) {}
+
+  const torch_pjrt::fake::Modes modes;
   std::vector<std::unique_ptr<PJRT_Device>> devices;
   std::vector<PJRT_Device*> device_list;
   PJRT_Memory memory;
   std::vector<PJRT_Memory*> memory_list;
+  // Of a strict client: its objects by kind.
+  std::array<std::atomic<int64_t>, torch_pjrt::fake::kNumKinds> live = {};
 };

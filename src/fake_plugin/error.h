@@ -6,9 +6,11 @@
 #include <sstream>
 #include <string>
 
-#include "fake_plugin/counted.h"
+#include "fake_plugin/object.h"
 
-struct PJRT_Error : torch_pjrt::fake::Counted<PJRT_Error> {
+struct PJRT_Error : torch_pjrt::fake::Object {
+  PJRT_Error() : Object(torch_pjrt::fake::Kind::kError, false) {}
+
   PJRT_Error_Code code = PJRT_Error_Code_UNKNOWN;
   std::string message;
 };

@@ -1,5 +1,6 @@
 #include "fake_plugin/event.h"
 
+#include "fake_plugin/strict.h"
 #include "fake_plugin/table.h"
 
 namespace torch_pjrt::fake {
@@ -36,15 +37,14 @@ void Completion::on_set(PJRT_Event_OnReadyCallback callback, void* user_arg) {
   callback(nullptr, user_arg);
 }
 
-PJRT_Event* make_event(std::shared_ptr<Completion> completion) {
-  auto event = std::make_unique<PJRT_Event>();
+PJRT_Event* make_event(PJRT_Client* client, std::shared_ptr<Completion> completion) {
+  auto event = std::make_unique<PJRT_Event>(client);
   event->completion = std::move(completion);
   return event.release();
 }
 
 void add_event_functions(Table& table) {
-  table.add_destructor<&PJRT_Api::PJRT_Event_Destroy>(
-      [](auto& args) { std::unique_ptr<PJRT_Event> owner(args.event); });
+  table.add_destructor<&PJRT_Api::PJRT_Event_Destroy>([](auto& args) { destroy(args.event); });
   table.add<&PJRT_Api::PJRT_Event_IsReady>([](auto& args) {
     args.is_ready = !args.event->completion || args.event->completion->is_set();
   });

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "fake_plugin/counted.h"
+#include "fake_plugin/object.h"
 
 namespace torch_pjrt::fake {
 
@@ -30,10 +30,12 @@ class Completion {
 };
 
 // The caller owns it. Without a completion it is ready from the start.
-PJRT_Event* make_event(std::shared_ptr<Completion> completion = nullptr);
+PJRT_Event* make_event(PJRT_Client* client, std::shared_ptr<Completion> completion = nullptr);
 
 }  // namespace torch_pjrt::fake
 
-struct PJRT_Event : torch_pjrt::fake::Counted<PJRT_Event> {
+struct PJRT_Event : torch_pjrt::fake::Object {
+  explicit PJRT_Event(PJRT_Client* client) : Object(torch_pjrt::fake::Kind::kEvent, client) {}
+
   std::shared_ptr<torch_pjrt::fake::Completion> completion;
 };

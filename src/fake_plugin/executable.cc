@@ -1,10 +1,13 @@
 #include "fake_plugin/executable.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
 #include "fake_plugin/buffer.h"
 #include "fake_plugin/client.h"
+#include "fake_plugin/strict.h"
 #include "fake_plugin/table.h"
 
 namespace torch_pjrt::fake {
@@ -14,10 +17,10 @@ constexpr std::string_view kName = "main";
 constexpr std::string_view kMemoryKind = "unpinned_host";
 constexpr std::string_view kFlops = "flops";
 
-std::unique_ptr<PJRT_Executable> describe(const std::shared_ptr<const Program>& program) {
-  auto executable = std::make_unique<PJRT_Executable>();
-  executable->program = program;
-  for (const Shape& result : program->results) {
+std::unique_ptr<PJRT_Executable> describe(const PJRT_LoadedExecutable& loaded) {
+  auto executable = std::make_unique<PJRT_Executable>(loaded.client());
+  executable->program = loaded.program;
+  for (const Shape& result : loaded.program->results) {
     executable->output_types.push_back(result.type);
     executable->output_ranks.push_back(result.dims.size());
     executable->output_dims.insert(executable->output_dims.end(), result.dims.begin(),
@@ -35,10 +38,38 @@ std::unique_ptr<PJRT_Executable> describe(const std::shared_ptr<const Program>& 
   return executable;
 }
 
+bool overlap(const PJRT_Buffer& a, const PJRT_Buffer& b) {
+  const auto* a_begin = static_cast<const char*>(a.storage()->data());
+  const auto* b_begin = static_cast<const char*>(b.storage()->data());
+  return a_begin < b_begin + b.shape.num_bytes() && b_begin < a_begin + a.shape.num_bytes();
+}
+
 bool may_donate(const PJRT_ExecuteOptions& options, size_t argument) {
   const int64_t* begin = options.non_donatable_input_indices;
   const int64_t* end = begin + options.num_non_donatable_input_indices;
   return std::find(begin, end, static_cast<int64_t>(argument)) == end;
+}
+
+// Ends the process if an argument isn't what the program says, where an ordinary client only looks
+// at its size, or is memory that another argument's is to be overwritten in.
+void check_strictly(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
+  PJRT_Buffer* const* arguments = args.argument_lists[0];
+  for (size_t i = 0; i < args.num_args; ++i) {
+    check_alive("PJRT_LoadedExecutable_Execute", arguments[i]);
+    if (i < program.parameters.size() && arguments[i]->shape != program.parameters[i]) {
+      die("PJRT_LoadedExecutable_Execute: argument ", i, " is ", text(arguments[i]->shape),
+          ", the program wants ", text(program.parameters[i]));
+    }
+  }
+  for (const std::optional<size_t>& donor : program.donors) {
+    if (!donor || !may_donate(*args.options, *donor)) continue;
+    for (size_t i = 0; i < args.num_args; ++i) {
+      if (arguments[i] == arguments[*donor] || !overlap(*arguments[i], *arguments[*donor]))
+        continue;
+      die("PJRT_LoadedExecutable_Execute: the memory of argument ", *donor,
+          ", which is donated, overlaps that of argument ", i);
+    }
+  }
 }
 
 // Throws if the arguments don't fit the program. Like XLA, it compares sizes in bytes only.
@@ -82,7 +113,8 @@ std::shared_ptr<Storage> output_storage(const Program& program, size_t i,
     std::shared_ptr<Storage> storage = args.argument_lists[0][*donor]->take();
     if (storage && storage->writable()) return storage;
   }
-  return std::make_shared<Storage>(program.results[i].num_bytes());
+  return std::make_shared<Storage>(program.results[i].num_bytes(),
+                                   args.executable->client()->modes.own_memory);
 }
 
 void execute(PJRT_LoadedExecutable_Execute_Args& args) {
@@ -90,25 +122,27 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     fail(PJRT_Error_Code_FAILED_PRECONDITION, "fake plugin: the executable has been deleted");
   }
   const Program& program = *args.executable->program;
+  if (args.executable->is_strict()) check_strictly(program, args);
   check_arguments(program, args);
   check_donation(program, args);
   std::vector<std::unique_ptr<PJRT_Buffer>> outputs;
   outputs.reserve(program.results.size());
   for (size_t i = 0; i < program.results.size(); ++i) {
-    outputs.push_back(make_buffer(args.executable->client, program.results[i]));
+    outputs.push_back(make_buffer(args.executable->client(), program.results[i]));
     outputs.back()->set_storage(output_storage(program, i, args));
   }
-  if (args.device_complete_events) args.device_complete_events[0] = make_event();
+  if (args.device_complete_events)
+    args.device_complete_events[0] = make_event(args.executable->client());
   for (size_t i = 0; i < outputs.size(); ++i) args.output_lists[0][i] = outputs[i].release();
 }
 
 void add_loaded(Table& table) {
   table.add_destructor<&PJRT_Api::PJRT_LoadedExecutable_Destroy>(
-      [](auto& args) { std::unique_ptr<PJRT_LoadedExecutable> owner(args.executable); });
+      [](auto& args) { destroy(args.executable); });
   table.add<&PJRT_Api::PJRT_LoadedExecutable_GetExecutable>(
-      [](auto& args) { args.executable = describe(args.loaded_executable->program).release(); });
+      [](auto& args) { args.executable = describe(*args.loaded_executable).release(); });
   table.add<&PJRT_Api::PJRT_LoadedExecutable_AddressableDevices>([](auto& args) {
-    args.addressable_devices = args.executable->client->device_list.data();
+    args.addressable_devices = args.executable->client()->device_list.data();
     args.num_addressable_devices = 1;
   });
   table.add<&PJRT_Api::PJRT_LoadedExecutable_Delete>(
@@ -164,16 +198,16 @@ void compile(PJRT_Client_Compile_Args& args) {
     // XLA aborts the process, which a test could only learn less from.
     fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no compile options");
   }
-  auto executable = std::make_unique<PJRT_LoadedExecutable>();
+  std::this_thread::sleep_for(std::chrono::milliseconds(args.client->modes.compile_ms));
+  auto executable = std::make_unique<PJRT_LoadedExecutable>(args.client);
   executable->program =
       std::make_shared<const Program>(parse_program({args.program->code, args.program->code_size}));
-  executable->client = args.client;
   args.executable = executable.release();
 }
 
 void add_executable_functions(Table& table) {
   table.add_destructor<&PJRT_Api::PJRT_Executable_Destroy>(
-      [](auto& args) { std::unique_ptr<PJRT_Executable> owner(args.executable); });
+      [](auto& args) { destroy(args.executable); });
   add_loaded(table);
   add_facts(table);
   add_outputs(table);

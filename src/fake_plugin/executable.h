@@ -9,13 +9,15 @@
 #include <memory>
 #include <vector>
 
-#include "fake_plugin/counted.h"
+#include "fake_plugin/object.h"
 #include "fake_plugin/program.h"
 
 namespace torch_pjrt::fake {
 
-// One base, so that both are counted as one kind.
-struct AnyExecutable : Counted<AnyExecutable> {
+// One base, since both are of one kind.
+struct AnyExecutable : Object {
+  explicit AnyExecutable(PJRT_Client* client) : Object(Kind::kExecutable, client) {}
+
   std::shared_ptr<const Program> program;
 };
 
@@ -25,12 +27,15 @@ void compile(PJRT_Client_Compile_Args& args);
 }  // namespace torch_pjrt::fake
 
 struct PJRT_LoadedExecutable : torch_pjrt::fake::AnyExecutable {
-  PJRT_Client* client = nullptr;
+  using AnyExecutable::AnyExecutable;
+
   std::atomic<bool> deleted{false};
 };
 
 // The arrays are what its functions return pointers to.
 struct PJRT_Executable : torch_pjrt::fake::AnyExecutable {
+  using AnyExecutable::AnyExecutable;
+
   std::vector<PJRT_Buffer_Type> output_types;
   std::vector<int64_t> output_dims;
   std::vector<size_t> output_ranks;

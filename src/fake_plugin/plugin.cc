@@ -1,5 +1,8 @@
 // The plugin's exported functions: GetPjrtApi, and what control.h declares.
 #include <array>
+#include <atomic>
+#include <deque>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "fake_plugin/control.h"
 #include "fake_plugin/event.h"
 #include "fake_plugin/executable.h"
+#include "fake_plugin/modes.h"
 #include "fake_plugin/table.h"
 
 namespace torch_pjrt::fake {
@@ -21,11 +25,49 @@ const Table& table() {
   return table;
 }
 
+// What GetPjrtApi gives; null: the table as it is.
+std::atomic<const PJRT_Api*> given_api = nullptr;
+
+// A table of another version, with room for functions of a later header.
+struct OtherApi {
+  PJRT_Api api;
+  std::array<void*, 8> more;
+};
+
 Calls* find(const char* function) {
   for (Calls* calls : table().functions()) {
     if (calls->name() == function) return calls;
   }
   return nullptr;
+}
+
+// Where the table has that function, in bytes.
+std::optional<size_t> offset(std::string_view function) {
+  for (size_t i = 0; i < table().functions().size(); ++i) {
+    if (table().functions()[i]->name() == function) return table().offsets()[i];
+  }
+  return std::nullopt;
+}
+
+bool set_api(int64_t minor, const char* end) {
+  static std::mutex mutex;
+  static std::deque<OtherApi> others;  // those given out stay valid
+  if (minor == PJRT_API_MINOR && !end) {
+    given_api = nullptr;
+    return true;
+  }
+  size_t size = minor > PJRT_API_MINOR ? sizeof(OtherApi) : sizeof(PJRT_Api);
+  if (end) {
+    const std::optional<size_t> end_offset = offset(end);
+    if (!end_offset) return false;
+    size = *end_offset;
+  }
+  const std::lock_guard lock(mutex);
+  PJRT_Api& api = others.emplace_back(OtherApi{table().api(), {}}).api;
+  api.struct_size = size;
+  api.pjrt_api_version.minor_version = static_cast<int>(minor);
+  given_api = &api;
+  return true;
 }
 
 }  // namespace
@@ -54,11 +96,27 @@ void add_plugin_functions(Table& table) {
 // NOLINTBEGIN(readability-identifier-naming)
 #define TORCH_PJRT_FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
-TORCH_PJRT_FAKE_EXPORT const PJRT_Api* GetPjrtApi() { return &torch_pjrt::fake::table().api(); }
+TORCH_PJRT_FAKE_EXPORT const PJRT_Api* GetPjrtApi() {
+  const PJRT_Api* given = torch_pjrt::fake::given_api;
+  return given ? given : &torch_pjrt::fake::table().api();
+}
+
+TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_set(const char* mode, int64_t value) {
+  return torch_pjrt::fake::set_default_mode(mode, value);
+}
+
+TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_set_api(int64_t minor, const char* end) {
+  return torch_pjrt::fake::set_api(minor, end);
+}
 
 TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_fail_at(const char* function, int64_t nth) {
+  return torch_pjrt_fake_fail_with(function, nth, PJRT_Error_Code_INTERNAL);
+}
+
+TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_fail_with(const char* function, int64_t nth,
+                                                      int32_t code) {
   torch_pjrt::fake::Calls* calls = torch_pjrt::fake::find(function);
-  return calls && calls->fail_at(nth);
+  return calls && calls->fail_at(nth, static_cast<PJRT_Error_Code>(code));
 }
 
 TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_calls(const char* function) {
@@ -67,13 +125,8 @@ TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_calls(const char* function) {
 }
 
 TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_live(const char* kind) {
-  const std::string_view name = kind;
-  if (name == "buffer") return PJRT_Buffer::live();
-  if (name == "event") return PJRT_Event::live();
-  if (name == "executable") return torch_pjrt::fake::AnyExecutable::live();
-  if (name == "client") return PJRT_Client::live();
-  if (name == "error") return PJRT_Error::live();
-  return -1;
+  const auto found = torch_pjrt::fake::kind_of(kind);
+  return found ? torch_pjrt::fake::Object::live(*found) : -1;
 }
 
 TORCH_PJRT_FAKE_EXPORT void torch_pjrt_fake_reset() {

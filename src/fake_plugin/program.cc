@@ -307,6 +307,15 @@ size_t element_size(PJRT_Buffer_Type type) {
   return 0;
 }
 
+std::string text(const Shape& shape) {
+  std::string text;
+  for (const int64_t size : shape.dims) text += std::to_string(size) + "x";
+  for (const Element& element : kElements) {
+    if (element.type == shape.type) text += element.name;
+  }
+  return text;
+}
+
 size_t Shape::num_bytes() const {
   const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
   return static_cast<size_t>(count) * element_size(type);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Shape {
   // Size of a dense array.
   size_t num_bytes() const;
 };
+
+// E.g. "2x3xf32".
+std::string text(const Shape& shape);
 
 struct Program {
   std::vector<Shape> parameters;

@@ -27,12 +27,13 @@ void Table::check_size(size_t size, size_t expected, std::string_view function) 
 void Calls::add() {
   const int64_t call = ++count_;
   if (call == failing_) {
-    fail(PJRT_Error_Code_INTERNAL, "fake plugin: ", name_, " was told to fail at call ", call);
+    fail(code_, "fake plugin: ", name_, " was told to fail at call ", call);
   }
 }
 
-bool Calls::fail_at(int64_t nth) {
+bool Calls::fail_at(int64_t nth, PJRT_Error_Code code) {
   if (!can_fail_ || nth < 1) return false;
+  code_ = code;
   failing_ = count_ + nth;
   return true;
 }

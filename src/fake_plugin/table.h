@@ -11,7 +11,13 @@
 #include <type_traits>
 #include <vector>
 
+// All kinds of objects, for entry() to check those that it is given.
+#include "fake_plugin/buffer.h"
+#include "fake_plugin/client.h"
 #include "fake_plugin/error.h"
+#include "fake_plugin/event.h"
+#include "fake_plugin/executable.h"
+#include "fake_plugin/strict.h"
 
 namespace torch_pjrt::fake {
 
@@ -25,7 +31,7 @@ class Calls {
 
   // Counts one call; throws a Failure if it is the one that is to fail.
   void add();
-  bool fail_at(int64_t nth);
+  bool fail_at(int64_t nth, PJRT_Error_Code code);
   void reset();
 
  private:
@@ -33,6 +39,7 @@ class Calls {
   bool can_fail_;
   std::atomic<int64_t> count_{0};
   std::atomic<int64_t> failing_{0};  // the count at which to fail; 0 for never
+  std::atomic<PJRT_Error_Code> code_{PJRT_Error_Code_INTERNAL};
 };
 
 template <auto Field>
@@ -72,12 +79,16 @@ class Table {
 
   const PJRT_Api& api() const { return api_; }
   const std::vector<Calls*>& functions() const { return functions_; }
+  // Where in a PJRT_Api each of functions() is, in bytes.
+  const std::vector<size_t>& offsets() const { return offsets_; }
 
  private:
   template <auto Field>
   void set(typename Signature<Field>::Result (*function)(typename Signature<Field>::Args*)) {
     api_.*Field = function;
     functions_.push_back(&calls<Field>);
+    offsets_.push_back(static_cast<size_t>(reinterpret_cast<const char*>(&(api_.*Field)) -
+                                           reinterpret_cast<const char*>(&api_)));
   }
 
   template <auto Field, class Implementation>
@@ -104,6 +115,7 @@ class Table {
     } else {
       try {
         check_size(args->struct_size, sizeof(*args), function_name<Field>());
+        check_arguments_alive(function_name<Field>(), *args);
         body();
         return nullptr;
       } catch (const Failure& failure) {
@@ -119,6 +131,7 @@ class Table {
 
   PJRT_Api api_ = {};
   std::vector<Calls*> functions_;
+  std::vector<size_t> offsets_;
 };
 
 // One for each .cc file that has functions.

@@ -16,6 +16,9 @@ class FakeControl {
   explicit FakeControl(const std::string& path)
       : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)),
         fail_at(find<decltype(torch_pjrt_fake_fail_at)>("torch_pjrt_fake_fail_at")),
+        fail_with(find<decltype(torch_pjrt_fake_fail_with)>("torch_pjrt_fake_fail_with")),
+        set(find<decltype(torch_pjrt_fake_set)>("torch_pjrt_fake_set")),
+        set_api(find<decltype(torch_pjrt_fake_set_api)>("torch_pjrt_fake_set_api")),
         calls(find<decltype(torch_pjrt_fake_calls)>("torch_pjrt_fake_calls")),
         live(find<decltype(torch_pjrt_fake_live)>("torch_pjrt_fake_live")),
         reset(find<decltype(torch_pjrt_fake_reset)>("torch_pjrt_fake_reset")),
@@ -38,6 +41,9 @@ class FakeControl {
 
  public:
   decltype(torch_pjrt_fake_fail_at)* fail_at;
+  decltype(torch_pjrt_fake_fail_with)* fail_with;
+  decltype(torch_pjrt_fake_set)* set;
+  decltype(torch_pjrt_fake_set_api)* set_api;
   decltype(torch_pjrt_fake_calls)* calls;
   decltype(torch_pjrt_fake_live)* live;
   decltype(torch_pjrt_fake_reset)* reset;
