@@ -33,6 +33,10 @@ _REASONS = {
         "there are gaps between their elements, or elements share memory",
         "pass them as .contiguous(), made once",
     ),
+    "overlaps": (
+        "they are written to and overlap other inputs in memory",
+        "pass tensors with memory of their own",
+    ),
     "device memory": (
         "the plugin has memory of its own",
         "none that is needed: the results are right, and each call costs these transfers",

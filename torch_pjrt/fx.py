@@ -33,6 +33,8 @@ DTYPES = {
     torch.float64: "f64",
 }
 _NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+# Ops on a tensor's storage: their nodes say, beside the schema's arguments, where self lies in it.
+_READS_STORAGE = frozenset({"aten::as_strided", "aten::as_strided_scatter"})
 # Checks of what fake tensors have already established.
 _NO_EFFECT = frozenset({"aten::_assert_tensor_metadata"})
 
@@ -69,6 +71,7 @@ class _Capture:
         self._values: dict[torch.fx.Node, Any] = {}
         # Memory of an input -> index in the Graph's inputs, and the tensor.
         self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
+        self._input_of: dict[torch.fx.Node, int] = {}  # placeholders
         self._num_inputs = 0
         self._constants: list[torch.Tensor] = []
 
@@ -101,6 +104,7 @@ class _Capture:
     def _placeholder(self, node: torch.fx.Node) -> None:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
+            self._input_of[node] = self._num_inputs
             self._tensor_input(node, value)
         elif isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
             self._graph.add_number_input(
@@ -147,6 +151,8 @@ class _Capture:
             self._values[node] = self._values[_node(node.args[0])][node.args[1]]
         elif isinstance(value, _NUMBERS) and self._is_symbolic(node):
             self._values[node] = value
+        elif target is torch.ops.aten.copy_.default:
+            self._mutation(node)
         elif target is torch.ops.prims.convert_element_type.default:
             # How Dynamo casts a Python float that it has made a tensor.
             to_copy = torch.ops.aten._to_copy.default
@@ -169,6 +175,26 @@ class _Capture:
                 remedy=_REWRITE,
             )
 
+    def _mutation(self, node: torch.fx.Node) -> None:
+        """A copy_ into an input, which is how AOTAutograd writes a mutation."""
+        destination = _node(node.args[0])
+        if destination not in self._input_of:
+            raise failure(
+                "unsupported",
+                what="a tensor that is no argument of the compiled function is changed in place",
+                at=source_of(node),
+                remedy="pass it as an argument, or change a copy of it: x.clone()",
+            )
+        source = self._values.get(_node(node.args[1]))
+        given, wanted = _node(node.args[1]).meta.get("val"), destination.meta["val"]
+        same = given.dtype == wanted.dtype and given.shape == wanted.shape
+        if same and isinstance(source, _C.ValueRef):
+            self._values[node] = source
+        else:
+            self._op(node, torch.ops.aten.copy.default, node.args, node.kwargs)
+        self._graph.add_mutation(self._input_of[destination], self._values[node].id)
+        self._values[destination] = self._values[node]  # for what reads it from here on
+
     def _is_symbolic(self, node: torch.fx.Node) -> bool:
         """Whether the number comes from numbers and sizes, not from the elements of a tensor."""
         if torch_internals.reads_only_metadata(node.target):
@@ -190,6 +216,9 @@ class _Capture:
         tensors = [v for v in (value if many else [value]) if isinstance(v, torch.Tensor)]
         results = [self._type(t, f"a result of {name}", source) for t in tensors]
         arguments = self._arguments(op, args, kwargs, source)
+        if name in _READS_STORAGE:
+            _, _, strides, offset = self._type(_node(args[0]).meta["val"], name, source)
+            arguments += [("self_stride", False, list(strides)), ("self_offset", False, offset)]
         first = self._graph.add_node(name, arguments, results, source)
         refs = iter(range(first, first + len(results)))
         if many:

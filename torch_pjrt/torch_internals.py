@@ -65,7 +65,10 @@ def compile_with_autograd(
     partition: Callable[..., Any],
     decompositions: Decompositions,
 ) -> Callable[..., Any]:
-    """Runs AOTAutograd over what Dynamo captured; input mutations are its epilogue's work.
+    """Runs AOTAutograd over what Dynamo captured.
+
+    An input's new value is a copy_ into it at the end of the graph, except where autograd has to
+    see the mutation: AOTAutograd copies that one itself, after the call.
 
     `partition` cuts the joint graph into forward and backward. The backward is compiled at the
     first .backward(), or with the forward where sizes are symbolic.
@@ -76,7 +79,7 @@ def compile_with_autograd(
         inference_compiler=inference,
         partition_fn=partition,
         decompositions=decompositions,
-        keep_inference_input_mutations=False,
+        keep_inference_input_mutations=True,
     )
     return compiler(gm, inputs)
 

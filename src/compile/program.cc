@@ -169,7 +169,7 @@ std::shared_ptr<const Compiled> Program::wait_for_compile(const lower::Signature
   lower::Options options;
   options.platform = device.client().platform_name();
   options.precision = precision;
-  options.donate_outputs = device.client().host_memory().donated_out;
+  options.donate = device.client().host_memory().donated_out;
   const cache::Key key = program_key(graph_bytes_, structural_, signature, options,
                                      device.overrides(options_.overrides), device);
   // Copies, since the compile may outlive this call and the Program.
@@ -206,7 +206,8 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
   }
   std::vector<run::Argument> program_arguments;
   for (const lower::ProgramArgument& a : compiled.program.arguments) {
-    run::Argument argument{To::kInput, a.index, a.type, 0};
+    run::Argument argument{To::kInput, a.index, a.type, a.result};
+    if (a.kind == From::kMutatedInput) argument.kind = To::kMutated;
     if (a.kind == From::kOutputMemory) argument.kind = To::kOutputMemory;
     if (a.kind == From::kScalar && graph_->scalars[a.index].expr < 0) {
       argument.kind = To::kConstant;

@@ -68,8 +68,8 @@ class Program {
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
 
-  // Runs the entry's program; `outputs` has memory for each of entry.results. Gives the inputs that
-  // it had to copy.
+  // Runs the entry's program; `outputs` has memory for each of entry.results: that of a kInput is
+  // the argument's own. Gives the inputs that it had to copy.
   std::vector<run::Copied> run(const Found& found, std::span<const Argument> arguments,
                                std::span<const int64_t> symbols, std::span<void* const> outputs,
                                run::HostLock& lock);

@@ -50,7 +50,7 @@ cache::Key program_key(const std::string& graph_bytes, const std::vector<bool>& 
   key.add("graph", graph_bytes);
   key.add("symbol values", structural_values(structural, signature.symbols));
   key.add("input layouts", layouts(signature.input_orders));
-  key.add("donation", int64_t{options.donate_outputs});
+  key.add("donation", int64_t{options.donate});
   key.add("compile options", pjrt::serialize({overrides}));
   key.add("matmul precision", static_cast<int64_t>(options.precision));
   key.add("XLA_FLAGS", config::xla_flags());

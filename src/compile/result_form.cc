@@ -6,9 +6,14 @@ namespace torch_pjrt::compile {
 
 ResultForm result_form(const Graph& graph, const lower::ProgramResult& result,
                        std::span<const int64_t> symbols) {
-  const SymType& type = graph.outputs[result.output].type;
   ResultForm form;
-  form.output = result.output;
+  if (result.kind == lower::ProgramResult::Kind::kMutation) {
+    form.kind = ResultForm::Kind::kInput;
+    form.index = graph.mutations[result.index].input;
+    return form;
+  }
+  const SymType& type = graph.outputs[result.index].type;
+  form.index = result.index;
   form.dtype = type.dtype;
   form.dims = evaluate(graph.exprs, type.dims, symbols);
   form.strides = evaluate(graph.exprs, type.strides, symbols);

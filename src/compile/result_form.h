@@ -1,4 +1,4 @@
-// How an output of the graph is made from the dense memory that the program writes.
+// Which memory the program writes a result to, and how an output of the graph is made from it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ struct ResultForm {
     kDense,     // the memory is the output
     kExpanded,  // the output is a view of the memory, with strides of 0
     kGaps,      // the output has gaps: the memory is copied into it
+    kInput,     // the memory is an input's
   };
   Kind kind = Kind::kDense;
-  int32_t output = 0;  // in Graph::outputs
+  int32_t index = 0;  // in Graph::outputs; kInput: in Graph::inputs
   DType dtype = DType::kF32;
   Dims dims;  // of the output
   Dims strides;

@@ -100,6 +100,11 @@ std::string canonical_bytes(const Graph& graph) {
       w.put(output.type, true);
     }
   }
+  w.put(graph.mutations.size());
+  for (const Mutation& m : graph.mutations) {
+    w.put(m.input);
+    w.put(m.value);
+  }
   return w.take();
 }
 

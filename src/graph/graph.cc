@@ -99,6 +99,17 @@ Slot Graph::add_scalar(Scalar scalar) {
   return {static_cast<int32_t>(scalars.size() - 1)};
 }
 
+void Graph::add_mutation(Mutation mutation) {
+  const bool has_input =
+      mutation.input >= 0 && mutation.input < static_cast<int32_t>(inputs.size());
+  if (!has_input || inputs[mutation.input].kind != Input::Kind::kTensor) {
+    fail(Code::kInternal, "a mutation of input ", mutation.input, ", which is no tensor input");
+  }
+  check_values(*this, "a mutation", {ValueRef{mutation.value}});
+  std::erase_if(mutations, [&](const Mutation& m) { return m.input == mutation.input; });
+  mutations.push_back(mutation);
+}
+
 std::vector<bool> structural_symbols(const Graph& graph) {
   std::vector<bool> used(graph.exprs.symbols().size());
   for (const Input& input : graph.inputs) mark(graph, input.type, used);

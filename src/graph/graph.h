@@ -101,12 +101,19 @@ struct Output {
   Scalar number;       // kNumber
 };
 
+// The memory of input `input` holds `value` when the program is complete.
+struct Mutation {
+  int32_t input = 0;  // in Graph::inputs; a tensor
+  ValueId value = 0;  // of the input's dtype and dims
+};
+
 struct Graph {
   Exprs exprs;
   std::vector<Scalar> scalars;
   std::vector<Input> inputs;
   std::vector<Node> nodes;
   std::vector<Output> outputs;
+  std::vector<Mutation> mutations;  // one per input at most
   int32_t num_values = 0;
 
   // Adds an input; returns its index in `inputs`.
@@ -117,6 +124,8 @@ struct Graph {
   int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
                    std::string source);
   Slot add_scalar(Scalar scalar);
+  // Replaces an earlier mutation of that input. Throws kInternal if one of them doesn't exist.
+  void add_mutation(Mutation mutation);
 };
 
 // Symbols that reach structure (one flag per symbol): only these are part of a program's key.

@@ -12,6 +12,9 @@ class Printer {
   std::string text() {
     for (const Input& input : graph_.inputs) print(input);
     for (const Node& node : graph_.nodes) print(node);
+    for (const Mutation& m : graph_.mutations) {
+      out_ << graph_.inputs[m.input].name << " := %" << m.value << "\n";
+    }
     out_ << "return";
     for (const Output& output : graph_.outputs) print(output);
     out_ << "\n";

@@ -21,6 +21,11 @@ std::string precision_name(Precision precision) {
   return "HIGHEST";
 }
 
+// The attribute of an argument whose memory becomes that of result `result`, if any.
+std::string donation(int32_t result) {
+  return result < 0 ? "" : str("{tf.aliasing_output = ", result, " : i32}");
+}
+
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -30,6 +35,7 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       builder_(precision_name(options.precision)),
       values_(graph.num_values),
       input_of_value_(graph.num_values, -1),
+      result_of_input_(graph.inputs.size(), -1),
       dtypes_(graph.num_values),
       ranks_(graph.num_values) {
   if (signature.input_orders.size() != graph.inputs.size()) {
@@ -45,6 +51,9 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
     input_of_value_[graph.inputs[i].value] = static_cast<int32_t>(i);
     note(graph.inputs[i].value, graph.inputs[i].type);
   }
+  auto result =
+      static_cast<int32_t>(std::ranges::count(graph.outputs, Output::Kind::kValue, &Output::kind));
+  for (const Mutation& m : graph.mutations) result_of_input_[m.input] = result++;
   for (const Node& node : graph.nodes) {
     for (size_t k = 0; k < node.results.size(); ++k)
       note(node.first_result + static_cast<ValueId>(k), node.results[k]);
@@ -66,8 +75,13 @@ const Tensor& Lowering::value(ValueId id) {
     const Order& order = signature_.input_orders[index];
     Type type = concrete(graph_.inputs[index].type);
     type.dims = permute(type.dims, order);
-    program_.arguments.push_back({ProgramArgument::Kind::kInput, index, type});
-    value = Tensor{builder_.argument(type), order};
+    const int32_t result = options_.donate ? result_of_input_[index] : -1;
+    if (result < 0) {
+      program_.arguments.push_back({ProgramArgument::Kind::kInput, index, type});
+    } else {
+      program_.arguments.push_back({ProgramArgument::Kind::kMutatedInput, index, type, result});
+    }
+    value = Tensor{builder_.argument(type, donation(result)), order};
   }
   return *value;
 }
@@ -106,7 +120,7 @@ void Lowering::lower_node(const Node& node) {
   }
 }
 
-void Lowering::add_result(int32_t index, const Output& output) {
+void Lowering::add_output(int32_t index, const Output& output) {
   Tensor t = value(output.value);
   Dims dims = t.dims();
   Dims strides;
@@ -122,25 +136,49 @@ void Lowering::add_result(int32_t index, const Output& output) {
   }
   const Order order =
       dense_order(kept, strides).value_or(row_major(static_cast<int64_t>(kept.size())));
-  const Dims from = inverse(t.order);
+  add_result(ProgramResult::Kind::kOutput, index, t, order);
+}
+
+void Lowering::add_mutation(int32_t index, const Mutation& mutation) {
+  const Tensor& t = value(mutation.value);
+  const Input& input = graph_.inputs[mutation.input];
+  const Type got{t.dtype(), t.dims()};
+  if (const Type wanted = concrete(input.type); got != wanted) {
+    fail(Code::kInternal, "lower: the new value of ", input.name, " is ", to_string(got), ", not ",
+         to_string(wanted));
+  }
+  if (options_.donate) value(input.value);  // an argument although nothing may read it
+  add_result(ProgramResult::Kind::kMutation, index, t, signature_.input_orders[mutation.input]);
+}
+
+void Lowering::add_result(ProgramResult::Kind kind, int32_t index, const Tensor& tensor,
+                          const Order& order) {
+  const Dims from = inverse(tensor.order);
   Dims permutation;
   for (const int64_t d : order) permutation.push_back(from[d]);
-  const hlo::Value v = builder_.transpose(t.value, permutation);
+  const hlo::Value v = builder_.transpose(tensor.value, permutation);
   results_.push_back(v);
-  program_.results.push_back({index, v.type, order, kept});
+  program_.results.push_back({kind, index, v.type, order, tensor.dims()});
 }
 
 void Lowering::lower_outputs() {
   for (size_t k = 0; k < graph_.outputs.size(); ++k) {
     if (graph_.outputs[k].kind == Output::Kind::kValue)
-      add_result(static_cast<int32_t>(k), graph_.outputs[k]);
+      add_output(static_cast<int32_t>(k), graph_.outputs[k]);
   }
-  if (!options_.donate_outputs) return;
+  for (size_t k = 0; k < graph_.mutations.size(); ++k) {
+    add_mutation(static_cast<int32_t>(k), graph_.mutations[k]);
+  }
+  if (options_.donate) add_output_memory();
+}
+
+void Lowering::add_output_memory() {
   for (size_t r = 0; r < results_.size(); ++r) {
+    if (program_.results[r].kind == ProgramResult::Kind::kMutation) continue;
     const Type& type = results_[r].type;
-    program_.arguments.push_back(
-        {ProgramArgument::Kind::kOutputMemory, static_cast<int32_t>(r), type});
-    builder_.argument(type, str("{tf.aliasing_output = ", r, " : i32}"));
+    const auto result = static_cast<int32_t>(r);
+    program_.arguments.push_back({ProgramArgument::Kind::kOutputMemory, -1, type, result});
+    builder_.argument(type, donation(result));
   }
 }
 

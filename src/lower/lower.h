@@ -12,14 +12,14 @@
 namespace torch_pjrt::lower {
 
 // Raised whenever a rule changes what it emits; part of every program's key.
-inline constexpr int kLoweringVersion = 1;
+inline constexpr int kLoweringVersion = 2;
 
 enum class Precision : uint8_t { kDefault, kHigh, kHighest };
 
 struct Options {
   std::string platform = "cpu";  // PJRT's platform name: chooses the forms that it runs well
   Precision precision = Precision::kHighest;  // of float32 matmul and convolution
-  bool donate_outputs = true;  // outputs are written into memory that the caller passes
+  bool donate = true;  // results are written into memory that the caller passes
 };
 
 // What the program was made for.
@@ -30,17 +30,28 @@ struct Signature {
 
 // One argument of the program's @main, in order.
 struct ProgramArgument {
-  enum class Kind : uint8_t { kInput, kScalar, kOutputMemory };
+  enum class Kind : uint8_t {
+    kInput,
+    kMutatedInput,  // donated to the result that is its new value
+    kScalar,
+    kOutputMemory,  // donated to a result, not read
+  };
   Kind kind;
-  int32_t index;  // in Graph::inputs, Graph::scalars, or Program::results
-  Type type;      // with physical dims, row-major
+  int32_t index;        // in Graph::inputs, Graph::scalars; unused for kOutputMemory
+  Type type;            // with physical dims, row-major
+  int32_t result = -1;  // kMutatedInput, kOutputMemory: in Program::results
 };
 
-// One result of @main: the graph's output `output`, dense in memory in the order `order`.
+// One result of @main, dense in memory in the order `order`: outputs first, then mutations.
 struct ProgramResult {
-  int32_t output;  // in Graph::outputs
-  Type type;       // physical dims, row-major
-  Order order;     // memory order of the logical dims
+  enum class Kind : uint8_t {
+    kOutput,
+    kMutation,  // the new value of an input, in that input's order
+  };
+  Kind kind;
+  int32_t index;  // in Graph::outputs, Graph::mutations
+  Type type;      // physical dims, row-major
+  Order order;    // memory order of the logical dims
   Dims
       dims;  // logical dims of what the program computes: 1 where the output is expanded (stride 0)
 };

@@ -34,7 +34,12 @@ class Lowering {
  private:
   void lower_node(const Node& node);
   void lower_outputs();
-  void add_result(int32_t index, const Output& output);
+  void add_output(int32_t index, const Output& output);
+  void add_mutation(int32_t index, const Mutation& mutation);
+  void add_output_memory();
+  // A value that the program gives back, in that memory order.
+  void add_result(ProgramResult::Kind kind, int32_t index, const Tensor& tensor,
+                  const Order& order);
 
   const Graph& graph_;
   const Signature& signature_;
@@ -42,7 +47,8 @@ class Lowering {
   hlo::Builder builder_;
   Program program_;
   std::vector<std::optional<Tensor>> values_;
-  std::vector<int32_t> input_of_value_;  // -1: a node's result
+  std::vector<int32_t> input_of_value_;   // -1: a node's result
+  std::vector<int32_t> result_of_input_;  // the result that is its new value; -1: not mutated
   std::vector<DType> dtypes_;
   std::vector<int64_t> ranks_;
   std::map<int32_t, hlo::Value> scalars_;

@@ -45,6 +45,9 @@ Tensor floor_remainder(const Call& c, const Tensor& a, const Tensor& b) {
   return c.select(c.emit(Op::kAnd, {unequal, signs}), c.emit(Op::kAdd, {r, b}), r);
 }
 
+// copy(self, src): src as a tensor of self's type.
+Results copy(const Call& c) { return c.aligned("src", c.result().dtype); }
+
 Results remainder(const Call& c) { return floor_remainder(c, c.aligned(0), c.aligned(1)); }
 
 // Division rounded as `rounding_mode` says, in float as PyTorch does: from the exact remainder.
@@ -156,6 +159,7 @@ constexpr Entry kRules[] = {
     {"aten::ceil", unary<Op::kCeil>},
     {"aten::clamp", clamp},
     {"aten::clone", same},
+    {"aten::copy", copy},
     {"aten::cos", unary<Op::kCosine>},
     {"aten::detach", same},
     {"aten::div.Scalar", binary<Op::kDivide>},

@@ -164,6 +164,7 @@ std::span<const Entry> pooling_rules();
 std::span<const Entry> norm_rules();
 std::span<const Entry> view_rules();
 std::span<const Entry> indexing_rules();
+std::span<const Entry> strided_rules();
 std::span<const Entry> create_rules();
 
 template <size_t N>

@@ -7,10 +7,10 @@
 namespace torch_pjrt::lower {
 namespace {
 
-std::array<std::span<const Entry>, 10> families() {
+std::array<std::span<const Entry>, 11> families() {
   return {pointwise_rules(),   compare_rules(), reduction_rules(), matmul_rules(),
           convolution_rules(), pooling_rules(), norm_rules(),      view_rules(),
-          indexing_rules(),    create_rules()};
+          indexing_rules(),    strided_rules(), create_rules()};
 }
 
 // x**3 as a value costs 20 times as much as two multiplications.

@@ -256,6 +256,10 @@ void bind_outputs(nb::class_<Graph>& graph) {
             add_output(g, {Kind::kNumber, 0, -1, {}, number->scalar});
           },
           nb::arg("value"))
+      .def(
+          "add_mutation",
+          [](Graph& g, int32_t input, ValueId value) { g.add_mutation({input, value}); },
+          nb::arg("input"), nb::arg("value"))
       .def("add_output_none", [](Graph& g) { add_output(g, {}); });
 }
 

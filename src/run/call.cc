@@ -1,5 +1,6 @@
 #include "run/call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -75,7 +76,10 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
          results_.size());
   }
   for (Argument& a : arguments_) {
-    if (a.kind == Argument::Kind::kOutputMemory) donates_ = true;
+    if (a.kind == Argument::Kind::kMutated) mutates_ = true;
+    if (a.kind == Argument::Kind::kMutated || a.kind == Argument::Kind::kOutputMemory) {
+      donates_ = true;
+    }
     if (a.kind != Argument::Kind::kConstant) continue;
     constants_.push_back(
         client_.from_host(&a.bits, a.type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
@@ -107,6 +111,39 @@ PJRT_Buffer* Callable::copied(Call& call, const void* data, const Type& type) {
   return call.own.back().get();
 }
 
+PJRT_Buffer* Callable::written(Call& call, void* data, const Type& type) {
+  call.own.push_back(client_.from_host(data, type, pjrt::HostSemantics::kMutableZeroCopy));
+  return call.own.back().get();
+}
+
+std::vector<bool> Callable::overlapping(const CallMemory& memory) const {
+  struct Range {
+    uintptr_t begin;
+    uintptr_t end;
+    size_t argument;
+  };
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const Argument& a = arguments_[i];
+    const bool is_input = a.kind == Argument::Kind::kInput;
+    if (!is_input && a.kind != Argument::Kind::kMutated) continue;
+    const void* data = is_input ? memory.inputs[a.index] : memory.outputs[a.result];
+    const auto begin = reinterpret_cast<uintptr_t>(data);
+    const uintptr_t end = begin + static_cast<uintptr_t>(a.type.num_bytes());
+    if (begin < end) ranges.push_back({begin, end, i});
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::vector<bool> result(arguments_.size());
+  uintptr_t last_end = 0;
+  for (size_t k = 0; k < ranges.size(); ++k) {
+    const Range& r = ranges[k];
+    const bool overlaps_later = k + 1 < ranges.size() && ranges[k + 1].begin < r.end;
+    result[r.argument] = r.begin < last_end || overlaps_later;
+    last_end = std::max(last_end, r.end);
+  }
+  return result;
+}
+
 PJRT_Buffer* Callable::input(Call& call, size_t position, const void* data) {
   const Type& type = arguments_[position].type;
   if (PJRT_Buffer* buffer = call.use.find(position, data)) return buffer;
@@ -120,6 +157,14 @@ PJRT_Buffer* Callable::input(Call& call, size_t position, const void* data) {
     call.own.push_back(std::move(buffer));
   }
   return nullptr;
+}
+
+void Callable::copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason) {
+  const Argument& a = arguments_[position];
+  const bool is_input = a.kind == Argument::Kind::kInput;
+  const void* data = is_input ? memory.inputs[a.index] : memory.outputs[a.result];
+  call.buffers[position] = copied(call, data, a.type);
+  count_copy(call, a, reason);
 }
 
 void Callable::gather(Call& call, const CallMemory& memory) {
@@ -142,19 +187,23 @@ void Callable::gather(Call& call, const CallMemory& memory) {
     call.buffers.push_back(buffer);
   }
   call.use.unlock();
-  for (const size_t i : to_copy) {
-    const Argument& a = arguments_[i];
-    call.buffers[i] = copied(call, memory.inputs[a.index], a.type);
-    count_copy(call, a, zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory);
-  }
+  const CopyReason reason = zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory;
+  for (const size_t i : to_copy) copy_in(call, memory, i, reason);
+  const std::vector<bool> overlaps = mutates_ ? overlapping(memory) : std::vector<bool>();
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const Argument& a = arguments_[i];
     if (a.kind == Argument::Kind::kScalar) {
       call.buffers[i] = copied(call, &memory.scalars[a.index], a.type);
     } else if (a.kind == Argument::Kind::kOutputMemory) {
-      call.own.push_back(client_.from_host(memory.outputs[a.index], a.type,
-                                           pjrt::HostSemantics::kMutableZeroCopy));
-      call.buffers[i] = call.own.back().get();
+      call.buffers[i] = written(call, memory.outputs[a.result], a.type);
+    } else if (a.kind == Argument::Kind::kMutated) {
+      void* data = memory.outputs[a.result];
+      const bool in_place = !overlaps[i] && zero_copy_ && is_aligned(data);
+      if (in_place || a.type.num_elements() == 0) {
+        call.buffers[i] = written(call, data, a.type);
+      } else {
+        copy_in(call, memory, i, overlaps[i] ? CopyReason::kOverlaps : reason);
+      }
     }
   }
 }

@@ -22,16 +22,19 @@ struct Argument {
     kInput,         // memory of the call's input `index`
     kConstant,      // the 0-d number whose bytes are `bits`
     kScalar,        // the call's 0-d number `index`
-    kOutputMemory,  // memory that the program writes its result `index` to
+    kOutputMemory,  // memory that the program writes its result `result` to
+    kMutated,       // the same, and it is the memory of input `index`, which is read first
   };
   Kind kind = Kind::kInput;
   int32_t index = 0;
   Type type;
+  int32_t result = -1;
   int64_t bits = 0;
 };
 
 // The memory of one call, which is the caller's and stays until the call ends. Everything is dense
-// and of the types that the program was made for.
+// and of the types that the program was made for. The memory of a kMutated argument may overlap
+// that of other arguments: it is read before any result is written.
 struct CallMemory {
   std::span<const void* const> inputs;
   std::span<const int64_t>
@@ -49,7 +52,8 @@ class Callable {
            std::vector<Argument> arguments, std::vector<Type> results, Stats& stats);
 
   // Returns when the results are in `memory.outputs` and nothing reads the inputs any more. After
-  // an Error the outputs hold anything. Gives the inputs that it had to copy.
+  // an Error the outputs hold anything; this goes for what a kMutated argument's memory holds, too,
+  // once the program has started. Gives the inputs that it had to copy.
   std::vector<Copied> run(const CallMemory& memory, Origin origin, HostLock& lock);
 
  private:
@@ -59,6 +63,10 @@ class Callable {
   PJRT_Buffer* input(Call& call, size_t position, const void* data);
   PJRT_Buffer* copied(Call& call, const void* data, const Type& type);
   void count_copy(Call& call, const Argument& argument, CopyReason reason);
+  void copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason);
+  PJRT_Buffer* written(Call& call, void* data, const Type& type);
+  // Which arguments' memory overlaps that of another argument.
+  std::vector<bool> overlapping(const CallMemory& memory) const;
   void execute(Call& call, HostLock& lock, bool is_short);
   void collect(const Call& call, const CallMemory& memory);
 
@@ -69,6 +77,7 @@ class Callable {
   Stats& stats_;
   bool zero_copy_ = false;
   bool donates_ = false;
+  bool mutates_ = false;
   std::vector<pjrt::Buffer> constants_;
   Kept kept_;
   std::atomic<int64_t> last_run_us_;

@@ -8,6 +8,7 @@ namespace torch_pjrt::run {
 enum class CopyReason : uint8_t {
   kNotDense,      // its elements have gaps between them or share memory
   kNotAligned,    // its address isn't a multiple of pjrt::kHostAlignment
+  kOverlaps,      // it is written to, and its memory overlaps that of another input
   kDeviceMemory,  // the plugin has memory of its own
 };
 
@@ -22,6 +23,8 @@ constexpr const char* name(CopyReason reason) {
       return "not dense";
     case CopyReason::kNotAligned:
       return "not aligned";
+    case CopyReason::kOverlaps:
+      return "overlaps";
     case CopyReason::kDeviceMemory:
       return "device memory";
   }

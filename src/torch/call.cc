@@ -37,6 +37,8 @@ class Call {
     make_result_memory();
     const auto copied = program_.run(found_, arguments_, symbols_, memory_pointers_, lock_);
     copied_.insert(copied_.end(), copied.begin(), copied.end());
+    const c10::AutoGradMode no_grad(false);
+    write_back();
     if (!copied_.empty()) program_.report(copied_);
     return make_outputs();
   }
@@ -48,9 +50,13 @@ class Call {
   }
 
   // Our own copy of an argument in place of the caller's.
+  struct Owned {
+    size_t input;
+    at::Tensor tensor;
+  };
   void substitute(size_t i, at::Tensor tensor) {
-    owned_.push_back(std::move(tensor));
-    arguments_[i].tensor = host_tensor(owned_.back());
+    owned_.push_back({i, std::move(tensor)});
+    arguments_[i].tensor = host_tensor(owned_.back().tensor);
   }
 
   void read_arguments() {
@@ -64,6 +70,16 @@ class Call {
       } catch (const Error& e) {
         fail(e.code(), describe(i), ": ", e.what());
       }
+    }
+    for (const Mutation& m : graph_.mutations) own_memory(m.input);
+  }
+
+  // Memory that other tensors share only until it is written to is the tensor's own from now on.
+  void own_memory(int32_t i) {
+    const size_t index = static_cast<size_t>(i);
+    if (index >= given_.size() || !arguments_[i].is_tensor) return;  // found out later
+    if (is_plain(*given_[i].tensor)) {
+      arguments_[i].tensor.data = given_[i].tensor->unsafeGetTensorImpl()->mutable_data();
     }
   }
 
@@ -104,11 +120,31 @@ class Call {
     memory_.reserve(forms.size());
     memory_pointers_.reserve(forms.size());
     for (const compile::ResultForm& form : forms) {
+      if (form.kind == compile::ResultForm::Kind::kInput) {
+        memory_.emplace_back();
+        memory_pointers_.push_back(const_cast<void*>(arguments_[form.index].tensor.data));
+        continue;
+      }
       const bool is_output = form.kind == compile::ResultForm::Kind::kDense;
       memory_.push_back(is_output ? empty(form.dims, form.strides, form.dtype)
                                   : empty(form.memory_dims, form.memory_strides, form.dtype));
       memory_pointers_.push_back(memory_.back().unsafeGetTensorImpl()->mutable_data());
     }
+  }
+
+  // What was written to our copies of mutated inputs.
+  void write_back() {
+    for (const Mutation& m : graph_.mutations) {
+      for (const Owned& owned : owned_) {
+        if (owned.input == static_cast<size_t>(m.input)) copy_back(owned);
+      }
+    }
+  }
+
+  void copy_back(const Owned& owned) {
+    given_[owned.input].tensor->copy_(owned.tensor);
+    program_.runtime().stats().add(&run::Stats::device_to_host_bytes,
+                                   static_cast<int64_t>(owned.tensor.nbytes()));
   }
 
   at::Tensor result(size_t i) {
@@ -118,6 +154,7 @@ class Call {
         return std::move(memory_[i]);
       case compile::ResultForm::Kind::kExpanded:
         return memory_[i].as_strided(form.dims, form.strides);
+      case compile::ResultForm::Kind::kInput:
       case compile::ResultForm::Kind::kGaps:
         break;
     }
@@ -151,10 +188,10 @@ class Call {
   }
 
   std::vector<Result> make_outputs() {
-    const c10::AutoGradMode no_grad(false);
     std::vector<Result> outputs(graph_.outputs.size());
     for (size_t i = 0; i < memory_.size(); ++i) {
-      outputs[found_.entry->results[i].output] = result(i);
+      const compile::ResultForm& form = found_.entry->results[i];
+      if (form.kind != compile::ResultForm::Kind::kInput) outputs[form.index] = result(i);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = graph_.outputs[i];
@@ -170,11 +207,11 @@ class Call {
   run::HostLock& lock_;
   std::span<const Argument> given_;
   std::vector<compile::Argument> arguments_;
-  std::deque<at::Tensor> owned_;
+  std::deque<Owned> owned_;
   std::vector<run::Copied> copied_;
   compile::Program::Found found_{nullptr, run::Origin::kMemory};
   std::vector<int64_t> symbols_;
-  std::vector<at::Tensor> memory_;  // that the program writes its results to
+  std::vector<at::Tensor> memory_;  // of the results; undefined where it is an input's
   std::vector<void*> memory_pointers_;
 };
 

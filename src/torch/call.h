@@ -21,8 +21,9 @@ struct Argument {
 // Nothing, a tensor or a number, as the graph's output is.
 using Result = std::variant<std::monostate, at::Tensor, bool, int64_t, double>;
 
-// Runs the program. The arguments' tensors stay alive and as they are until it returns, also while
-// the lock is released. Any thread may call it.
+// Runs the program; inputs that the graph mutates hold their new values when it returns, and after
+// an Error of the plugin anything. The arguments' tensors stay alive and as they are until it
+// returns, also while the lock is released. Any thread may call it.
 std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
                          run::HostLock& lock);
 

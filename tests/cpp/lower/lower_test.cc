@@ -55,7 +55,8 @@ class LowerTest : public testing::Test {
     std::string text;
     for (const ProgramArgument& a : program.arguments) {
       text += text.empty() ? "" : " ";
-      text += str("iso"[static_cast<int>(a.kind)], a.index);
+      const bool is_memory = a.kind == ArgumentKind::kOutputMemory;
+      text += str("imso"[static_cast<int>(a.kind)], is_memory ? a.result : a.index);
     }
     return text;
   }
@@ -142,10 +143,10 @@ TEST_F(LowerTest, OutputMemoryIsDonatedPerResult) {
   EXPECT_EQ(count(program.text, "{tf.aliasing_output = 0 : i32}"), 1);
   EXPECT_EQ(count(program.text, "{tf.aliasing_output = 1 : i32}"), 1);
   ASSERT_EQ(program.results.size(), 2);
-  EXPECT_EQ(program.results[0].output, 0);
-  EXPECT_EQ(program.results[1].output, 2);
+  EXPECT_EQ(program.results[0].index, 0);
+  EXPECT_EQ(program.results[1].index, 2);
   Options options;
-  options.donate_outputs = false;
+  options.donate = false;
   EXPECT_EQ(arguments(lowered(options)), "i0");
   EXPECT_EQ(count(lowered(options).text, "aliasing"), 0);
 }
