@@ -1,4 +1,4 @@
-"""Warm calls: a hundred more on changing inputs capture, compile and copy nothing, and are right."""
+"""Warm calls: a hundred more on new inputs capture, compile and copy nothing, and are right."""
 
 from __future__ import annotations
 
