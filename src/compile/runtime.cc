@@ -36,13 +36,24 @@ Device& Runtime::device(const std::string& path) {
          "no PJRT plugin: give its path as the option 'plugin' or in TORCH_PJRT_PLUGIN");
   }
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Device>& device = devices_[plugin_path];
+  std::shared_ptr<Device>& device = devices_[plugin_path];
   if (!device) {
-    auto client = pjrt::Client::create(pjrt::Plugin::load(plugin_path));
-    watch_forks();
-    device = std::make_unique<Device>(std::move(client));
+    const auto plugin = pjrt::Plugin::load(plugin_path);
+    device = find_device(plugin->identity());
+    if (!device) {
+      auto client = pjrt::Client::create(plugin);
+      watch_forks();
+      device = std::make_shared<Device>(std::move(client));
+    }
   }
   return *device;
+}
+
+std::shared_ptr<Device> Runtime::find_device(const std::string& identity) const {
+  for (const auto& [path, device] : devices_) {
+    if (device && device->client().plugin().identity() == identity) return device;
+  }
+  return nullptr;
 }
 
 }  // namespace torch_pjrt::compile

@@ -30,7 +30,8 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   // The device of the plugin at `path` (empty: TORCH_PJRT_PLUGIN), with its client, which is made
-  // at the first call. Throws Error(kInvalid) in a child process forked since.
+  // at the first call. Paths to one plugin, and copies of it, are one device: they have the same
+  // program keys. Throws Error(kInvalid) in a child process forked since.
   Device& device(const std::string& path);
   // Throws Error(kInvalid) in a process forked after a client was made: in there it would hang.
   static void check_process();
@@ -41,8 +42,10 @@ class Runtime {
   CopyReports& copies() { return copies_; }
 
  private:
+  std::shared_ptr<Device> find_device(const std::string& identity) const;
+
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Device>> devices_;  // by path
+  std::map<std::string, std::shared_ptr<Device>> devices_;  // by path
   cache::Memory<Compiled> programs_;
   run::Stats stats_;
   Log log_;

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 #include "pjrt/library_identity.h"
@@ -58,6 +61,18 @@ const PJRT_Api* open_library(const std::string& path) {
   return table;
 }
 
+// A library is set up once, however often and by however many paths it is loaded.
+void initialize_once(const Api& api) {
+  // Older plugins have nothing to set up, and no such function.
+  if (!api.has<&PJRT_Api::PJRT_Plugin_Initialize>()) return;
+  static std::mutex mutex;
+  static auto& initialized = *std::make_unique<std::set<const PJRT_Api*>>().release();
+  const std::lock_guard lock(mutex);
+  if (initialized.contains(api.table())) return;
+  api.call<&PJRT_Api::PJRT_Plugin_Initialize>({});
+  initialized.insert(api.table());
+}
+
 std::string value_text(const PJRT_NamedValue& value) {
   switch (value.type) {
     case PJRT_NamedValue_kString:
@@ -94,10 +109,7 @@ std::shared_ptr<const Plugin> Plugin::load(const std::string& path) {
 
 Plugin::Plugin(Private, std::string path, MappedFile file)
     : path_(std::move(path)), file_(std::move(file)), api_(open_library(path_)) {
-  // Older plugins have nothing to set up, and no such function.
-  if (api_.has<&PJRT_Api::PJRT_Plugin_Initialize>()) {
-    api_.call<&PJRT_Api::PJRT_Plugin_Initialize>({});
-  }
+  initialize_once(api_);
   const auto args = api_.ask<&PJRT_Api::PJRT_Plugin_Attributes>({});
   for (size_t i = 0; args && i < args->num_attributes; ++i) {
     const PJRT_NamedValue& attribute = args->attributes[i];

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "device_test.h"
+#include "fake_control.h"
 
 namespace torch_pjrt::pjrt {
 namespace {
@@ -86,6 +87,21 @@ TEST(PluginTest, FunctionsBeyondTheTableAreNotCalled) {
   EXPECT_TRUE(error.starts_with("plugin: PJRT_Client_Create: the plugin doesn't have this"))
       << error;
   EXPECT_TRUE(contains(error, "0.7")) << error;
+}
+
+TEST(PluginTest, IsSetUpOnceHoweverOftenItIsLoaded) {
+  const Folder folder;
+  const std::string path = folder.file("plugin.so");  // not yet loaded by another test
+  std::filesystem::copy_file(FAKE_PLUGIN, path);
+  std::filesystem::create_symlink(path, folder.file("link.so"));
+  const FakeControl fake(path);
+  ASSERT_TRUE(fake.fail_at("PJRT_Plugin_Initialize", 1));
+  EXPECT_TRUE(load_error(path).starts_with("plugin: PJRT_Plugin_Initialize: "));
+  EXPECT_EQ(fake.live("error"), 0);
+  EXPECT_EQ(load_error(path), "") << "a set-up that failed is tried again";
+  EXPECT_EQ(load_error(path), "");
+  EXPECT_EQ(load_error(folder.file("link.so")), "");
+  EXPECT_EQ(fake.calls("PJRT_Plugin_Initialize"), 2);
 }
 
 TEST(PluginTest, TellsAboutItself) {
