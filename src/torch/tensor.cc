@@ -90,6 +90,12 @@ at::Tensor plain(const at::Tensor& tensor) {
 }
 
 run::HostTensor host_tensor(const at::Tensor& tensor) {
+  // Asked of the storage, since a view's address is beyond null.
+  if (!tensor.storage().data() && tensor.numel() > 0) {
+    fail(Code::kInvalid,
+         "the tensor's storage has no memory; give it back before the call, by "
+         "untyped_storage().resize_() or what freed it");
+  }
   const at::IntArrayRef sizes = tensor.sizes();
   const at::IntArrayRef strides = tensor.strides();
   return {tensor.const_data_ptr(),

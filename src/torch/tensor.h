@@ -18,7 +18,8 @@ at::Tensor plain(const at::Tensor& tensor);
 // Whether plain() gives the tensor itself.
 bool is_plain(const at::Tensor& tensor);
 
-// Its memory, whether dense or not; valid while the tensor lives and isn't resized.
+// Its memory, whether dense or not; valid while the tensor lives and isn't resized. Throws
+// Error(kInvalid) if its storage was resized to nothing.
 run::HostTensor host_tensor(const at::Tensor& tensor);
 
 // An ordinary CPU tensor, uninitialised.
