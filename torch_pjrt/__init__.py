@@ -61,6 +61,15 @@ def _core() -> Any:
     return _C
 
 
+def _recompile_limits() -> int:
+    """Since the start; Dynamo's count, which torch._dynamo.utils.counters.clear() sets to 0."""
+    internals = sys.modules.get(f"{__name__}.torch_internals")  # absent until our first capture
+    return internals.recompile_limits() if internals else 0
+
+
+_recompile_limits_before = 0  # the last reset
+
+
 def stats() -> dict[str, int]:
     """Counts since the start of the process or the last `reset_stats()`.
 
@@ -68,10 +77,15 @@ def stats() -> dict[str, int]:
     executions: programs run. memory_hits: calls that found their program compiled.
     host_to_device_bytes, device_to_host_bytes: bytes copied, 0 where the device uses the tensors'
     own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
+    recompile_limits: functions, whatever their backend, that reached Dynamo's limit of recompiles,
+    so that calls of another kind than those compiled run in eager.
     """
-    return dict(_core().stats())
+    limits = max(0, _recompile_limits() - _recompile_limits_before)
+    return {**_core().stats(), "recompile_limits": limits}
 
 
 def reset_stats() -> None:
     """Sets every count of `stats()` to 0."""
+    global _recompile_limits_before
     _core().reset_stats()
+    _recompile_limits_before = _recompile_limits()

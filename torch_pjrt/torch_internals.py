@@ -14,6 +14,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import ShortenTraceback
+from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
@@ -34,6 +35,7 @@ __all__ = [
     "plain_outputs",
     "reads_only_metadata",
     "real_tensors",
+    "recompile_limits",
     "storage_id",
     "symbolic",
 ]
@@ -119,6 +121,13 @@ def _users_name(source: str) -> str:
     name = re.sub(r"\._(?:modules|parameters|buffers)\['([^']+)'\]", r".\1", source)
     name = re.sub(r"^[LG]\['(\w+)'\]", r"\1", name)
     return name.removeprefix("fn.")  # of the function that Dynamo puts around a module of torch's
+
+
+def recompile_limits() -> int:
+    """How many functions have reached Dynamo's limit of recompiles, as it counts them."""
+    reasons = counters["unimplemented"]
+    limit = "Dynamo recompile limit exceeded"
+    return sum(count for reason, count in reasons.items() if reason.startswith(limit))
 
 
 def plain_outputs(count: int) -> list[int]:

@@ -21,6 +21,7 @@ NAMES = {
     "host_to_device_bytes",
     "device_to_host_bytes",
     "copied_inputs",
+    "recompile_limits",
 }
 SCRIPT = """
 import torch
