@@ -79,6 +79,10 @@ const Arg& Call::attr(ArgKey key) const {
   return arg;
 }
 
+bool Call::has(ArgKey key) const {
+  return std::ranges::any_of(node_.args, [&](const NamedArg& a) { return a.name == key.name; });
+}
+
 bool Call::is_none(ArgKey key) const { return std::holds_alternative<None>(find(key).v); }
 bool Call::is_tensor(ArgKey key) const { return std::holds_alternative<ValueRef>(find(key).v); }
 
@@ -109,6 +113,12 @@ bool Call::flag(ArgKey key) const {
   const auto* b = std::get_if<bool>(&attr(key).v);
   if (b == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no bool");
   return *b;
+}
+
+std::vector<bool> Call::flags(ArgKey key) const {
+  std::vector<bool> result;
+  list_values(attr(key), result);
+  return result;
 }
 
 std::string Call::string_or(ArgKey key, const std::string& if_none) const {

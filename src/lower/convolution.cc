@@ -1,8 +1,9 @@
 // Convolution, in the memory order that the platform runs well.
+#include "lower/convolution.h"
+
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
-namespace {
 
 // Channels last: XLA's CPU convolution takes half the time that it takes channels first.
 Order image_order(const Options& options, int64_t rank) {
@@ -16,6 +17,8 @@ Order image_order(const Options& options, int64_t rank) {
 std::vector<int64_t> spatial(const std::vector<int64_t>& values, int64_t rank) {
   return values.size() == 1 ? std::vector<int64_t>(rank, values[0]) : values;
 }
+
+namespace {
 
 Results convolution(const Call& c) {
   if (c.flag("transposed")) c.unsupported("transposed convolution has no rule yet");

@@ -58,12 +58,14 @@ class Call {
 
   // --- structure
   const Arg& attr(ArgKey key) const;  // kInternal if it's a value
+  bool has(ArgKey key) const;         // the schema has it
   bool is_none(ArgKey key) const;
   bool is_tensor(ArgKey key) const;
   bool is_structure(ArgKey key) const;                    // neither a tensor nor a value
   int64_t integer(ArgKey key) const;                      // concrete
   int64_t integer_or(ArgKey key, int64_t if_none) const;  // concrete, or the default for None
   bool flag(ArgKey key) const;
+  std::vector<bool> flags(ArgKey key) const;  // a list of bools
   std::string string_or(ArgKey key, const std::string& if_none) const;
   double number(ArgKey key) const;  // a structural int, float or bool
   std::vector<int64_t> integers(
@@ -166,6 +168,9 @@ std::span<const Entry> view_rules();
 std::span<const Entry> indexing_rules();
 std::span<const Entry> strided_rules();
 std::span<const Entry> create_rules();
+std::span<const Entry> backward_convolution_rules();
+std::span<const Entry> backward_max_pooling_rules();
+std::span<const Entry> backward_average_pooling_rules();
 
 template <size_t N>
 constexpr bool sorted(const Entry (&entries)[N]) {

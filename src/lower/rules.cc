@@ -7,10 +7,23 @@
 namespace torch_pjrt::lower {
 namespace {
 
-std::array<std::span<const Entry>, 11> families() {
-  return {pointwise_rules(),   compare_rules(), reduction_rules(), matmul_rules(),
-          convolution_rules(), pooling_rules(), norm_rules(),      view_rules(),
-          indexing_rules(),    strided_rules(), create_rules()};
+auto families() {
+  return std::to_array<std::span<const Entry>>({
+      backward_average_pooling_rules(),
+      backward_convolution_rules(),
+      backward_max_pooling_rules(),
+      compare_rules(),
+      convolution_rules(),
+      create_rules(),
+      indexing_rules(),
+      matmul_rules(),
+      norm_rules(),
+      pointwise_rules(),
+      pooling_rules(),
+      reduction_rules(),
+      strided_rules(),
+      view_rules(),
+  });
 }
 
 // x**3 as a value costs 20 times as much as two multiplications.
