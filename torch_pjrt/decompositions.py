@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import torch_internals
+from . import attention, torch_internals
 from .torch_internals import OpOverload
 
 from ._C import has_rule  # isort: skip
@@ -62,4 +62,5 @@ def table() -> dict[Any, Callable[..., Any]]:
     """Op overload -> its decomposition. Made from the rule table, so the two can't drift apart."""
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
+    known |= attention.decompositions()
     return {op: rewrite for op, rewrite in known.items() if not _keeps(op)}

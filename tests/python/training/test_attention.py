@@ -1,0 +1,61 @@
+"""Gradients of scaled dot-product attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from .conftest import Compare
+
+pytestmark = pytest.mark.plugin
+
+Tensor = torch.Tensor
+
+
+def heads(count: int, positions: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(2, count, positions, 4, dtype=dtype, requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_dtypes(same_gradients: Compare, dtype: torch.dtype) -> None:
+    q, k, v = heads(2, 5, dtype), heads(2, 7, dtype), heads(2, 7, dtype)
+    same_gradients(F.scaled_dot_product_attention, q, k, v)
+
+
+def test_causal_with_a_scale(same_gradients: Compare) -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)
+
+    same_gradients(attend, heads(2, 5), heads(2, 7), heads(2, 7))
+
+
+@pytest.mark.parametrize("kind", ["bool", "float", "learned"])
+def test_a_mask_with_an_empty_row(same_gradients: Compare, kind: str) -> None:
+    mask = torch.rand(5, 7) > 0.5
+    mask[2] = False  # its queries see nothing: their output and gradient are 0
+    if kind != "bool":
+        mask = torch.zeros(5, 7).masked_fill(~mask, -10.0 if kind == "learned" else -torch.inf)
+        mask.requires_grad_(kind == "learned")
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, m)
+
+    same_gradients(attend, heads(2, 5), heads(2, 7), heads(2, 7), mask)
+
+
+def test_heads_that_share_keys(same_gradients: Compare) -> None:
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    same_gradients(attend, heads(4, 5), heads(2, 5), heads(2, 5))
+
+
+def test_layouts(same_gradients: Compare) -> None:
+    """As a model splits its heads: the output joins them again without a copy."""
+
+    def attend(x: Tensor) -> Tensor:
+        q, k, v = (t.view(2, 5, 2, 4).transpose(1, 2) for t in x.chunk(3, -1))
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 5, 8)
+
+    same_gradients(attend, torch.randn(2, 5, 24, requires_grad=True))
