@@ -125,7 +125,7 @@ def _for_own_heads(grad: Tensor, t: Tensor) -> Tensor:
 
 def _laid_out(t: Tensor, like: Tensor) -> Tensor:
     """The same tensor with its dims in memory in the order of `like`'s, without gaps."""
-    order = sorted(range(t.dim()), key=lambda dim: -like.stride(dim))
+    order = sorted(range(t.dim()), key=lambda dim: -like.stride()[dim])
     return t.permute(order).contiguous().permute([order.index(dim) for dim in range(t.dim())])
 
 
