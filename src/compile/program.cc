@@ -209,6 +209,7 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
     run::Argument argument{To::kInput, a.index, a.type, a.result};
     if (a.kind == From::kMutatedInput) argument.kind = To::kMutated;
     if (a.kind == From::kOutputMemory) argument.kind = To::kOutputMemory;
+    if (a.kind == From::kDraw) argument.kind = To::kDraw;
     if (a.kind == From::kScalar && graph_->scalars[a.index].expr < 0) {
       argument.kind = To::kConstant;
       argument.bits = encode(graph_->scalars[a.index].number, a.type.dtype);
@@ -238,7 +239,11 @@ std::vector<int64_t> Program::symbols(const Entry& entry,
 
 std::vector<run::Copied> Program::run(const Found& found, std::span<const Argument> arguments,
                                       std::span<const int64_t> symbols,
-                                      std::span<void* const> outputs, run::HostLock& lock) {
+                                      std::span<void* const> outputs, run::HostLock& lock,
+                                      std::span<const int64_t> draws) {
+  if (draws.size() != 2 * graph_->draws.size()) {
+    fail(Code::kInternal, draws.size(), " random numbers for ", graph_->draws.size(), " draws");
+  }
   std::vector<const void*> inputs;
   inputs.reserve(arguments.size());
   for (const Argument& a : arguments) inputs.push_back(a.tensor.data);
@@ -246,7 +251,7 @@ std::vector<run::Copied> Program::run(const Found& found, std::span<const Argume
   for (const Scalar& s : found.entry->scalars) {
     scalars.push_back(encode(graph_->exprs.evaluate(s.expr, symbols), dtype_of(s.kind)));
   }
-  return found.entry->callable->run({inputs, scalars, outputs}, found.origin, lock);
+  return found.entry->callable->run({inputs, scalars, outputs, draws}, found.origin, lock);
 }
 
 void Program::report(std::span<const run::Copied> copied) {

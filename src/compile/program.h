@@ -69,10 +69,11 @@ class Program {
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
 
   // Runs the entry's program; `outputs` has memory for each of entry.results: that of a kInput is
-  // the argument's own. Gives the inputs that it had to copy.
+  // the argument's own. `draws` has two random numbers for each of the graph's draws. Gives the
+  // inputs that it had to copy.
   std::vector<run::Copied> run(const Found& found, std::span<const Argument> arguments,
                                std::span<const int64_t> symbols, std::span<void* const> outputs,
-                               run::HostLock& lock);
+                               run::HostLock& lock, std::span<const int64_t> draws = {});
 
   // Tells runtime().copies() of these inputs, of each once in the Program's life. The host's lock
   // is held.

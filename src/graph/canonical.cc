@@ -84,6 +84,7 @@ std::string canonical_bytes(const Graph& graph) {
       w.put(input.number);
     }
   }
+  w.put(graph.draws);
   w.put(graph.nodes.size());
   for (const Node& node : graph.nodes) {
     w.put(node.op);

@@ -85,6 +85,11 @@ int32_t Graph::add_number_input(std::string name, Size number) {
   return static_cast<int32_t>(inputs.size() - 1);
 }
 
+ValueId Graph::add_draw() {
+  draws.push_back(num_values++);
+  return draws.back();
+}
+
 int32_t Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
                         std::string source) {
   for (const NamedArg& a : args) check_values(*this, op, a.arg);

@@ -111,6 +111,8 @@ struct Graph {
   Exprs exprs;
   std::vector<Scalar> scalars;
   std::vector<Input> inputs;
+  // Tensors i64[2] of random bits that are taken at each call, in this order.
+  std::vector<ValueId> draws;
   std::vector<Node> nodes;
   std::vector<Output> outputs;
   std::vector<Mutation> mutations;  // one per input at most
@@ -119,6 +121,8 @@ struct Graph {
   // Adds an input; returns its index in `inputs`.
   int32_t add_tensor_input(std::string name, SymType type);
   int32_t add_number_input(std::string name, Size number);
+  // Adds a draw; returns its value.
+  ValueId add_draw();
   // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a
   // value or a scalar that doesn't exist.
   int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,

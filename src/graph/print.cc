@@ -11,6 +11,7 @@ class Printer {
 
   std::string text() {
     for (const Input& input : graph_.inputs) print(input);
+    for (const ValueId draw : graph_.draws) out_ << "%" << draw << " = draw : i64[2]\n";
     for (const Node& node : graph_.nodes) print(node);
     for (const Mutation& m : graph_.mutations) {
       out_ << graph_.inputs[m.input].name << " := %" << m.value << "\n";

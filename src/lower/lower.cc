@@ -54,6 +54,10 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
   auto result =
       static_cast<int32_t>(std::ranges::count(graph.outputs, Output::Kind::kValue, &Output::kind));
   for (const Mutation& m : graph.mutations) result_of_input_[m.input] = result++;
+  for (size_t i = 0; i < graph.draws.size(); ++i) {
+    draw_of_value_[graph.draws[i]] = static_cast<int32_t>(i);
+    note(graph.draws[i], {DType::kI64, {2}, {1}, 0});
+  }
   for (const Node& node : graph.nodes) {
     for (size_t k = 0; k < node.results.size(); ++k)
       note(node.first_result + static_cast<ValueId>(k), node.results[k]);
@@ -68,22 +72,26 @@ Type Lowering::concrete(const SymType& type) const {
 
 const Tensor& Lowering::value(ValueId id) {
   std::optional<Tensor>& value = values_[id];
-  if (!value) {
-    const int32_t index = input_of_value_[id];
-    if (index < 0)
-      fail(Code::kInternal, "lower: the value %", id, " is read before it is computed");
-    const Order& order = signature_.input_orders[index];
-    Type type = concrete(graph_.inputs[index].type);
-    type.dims = permute(type.dims, order);
-    const int32_t result = options_.donate ? result_of_input_[index] : -1;
-    if (result < 0) {
-      program_.arguments.push_back({ProgramArgument::Kind::kInput, index, type});
-    } else {
-      program_.arguments.push_back({ProgramArgument::Kind::kMutatedInput, index, type, result});
-    }
-    value = Tensor{builder_.argument(type, donation(result)), order};
-  }
+  if (!value) value = argument(id);
   return *value;
+}
+
+Tensor Lowering::argument(ValueId id) {
+  if (const auto draw = draw_of_value_.find(id); draw != draw_of_value_.end()) {
+    const Type type{DType::kI64, {2}};
+    program_.arguments.push_back({ProgramArgument::Kind::kDraw, draw->second, type});
+    return {builder_.argument(type), row_major(1)};
+  }
+  const int32_t index = input_of_value_[id];
+  if (index < 0) fail(Code::kInternal, "lower: the value %", id, " is read before it is computed");
+  const Order& order = signature_.input_orders[index];
+  Type type = concrete(graph_.inputs[index].type);
+  type.dims = permute(type.dims, order);
+  const int32_t result = options_.donate ? result_of_input_[index] : -1;
+  const auto kind =
+      result < 0 ? ProgramArgument::Kind::kInput : ProgramArgument::Kind::kMutatedInput;
+  program_.arguments.push_back({kind, index, type, result});
+  return {builder_.argument(type, donation(result)), order};
 }
 
 hlo::Value Lowering::scalar(Slot slot) {

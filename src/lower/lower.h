@@ -34,10 +34,11 @@ struct ProgramArgument {
     kInput,
     kMutatedInput,  // donated to the result that is its new value
     kScalar,
+    kDraw,
     kOutputMemory,  // donated to a result, not read
   };
   Kind kind;
-  int32_t index;        // in Graph::inputs, Graph::scalars; unused for kOutputMemory
+  int32_t index;        // in Graph::inputs, scalars or draws; unused for kOutputMemory
   Type type;            // with physical dims, row-major
   int32_t result = -1;  // kMutatedInput, kOutputMemory: in Program::results
 };

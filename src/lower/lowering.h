@@ -24,7 +24,7 @@ class Lowering {
     return graph_.exprs.evaluate(size, signature_.symbols);
   }
   Type concrete(const SymType& type) const;
-  // A graph value; a graph input becomes an argument of the program at its first use.
+  // A graph value; an input or a draw becomes an argument of the program at its first use.
   const Tensor& value(ValueId id);
   // A value scalar as a 0-d argument of its kind's type.
   hlo::Value scalar(Slot slot);
@@ -32,6 +32,7 @@ class Lowering {
   int64_t rank(ValueId id) const { return ranks_[id]; }
 
  private:
+  Tensor argument(ValueId id);
   void lower_node(const Node& node);
   void lower_outputs();
   void add_output(int32_t index, const Output& output);
@@ -47,8 +48,9 @@ class Lowering {
   hlo::Builder builder_;
   Program program_;
   std::vector<std::optional<Tensor>> values_;
-  std::vector<int32_t> input_of_value_;   // -1: a node's result
+  std::vector<int32_t> input_of_value_;   // -1: no input
   std::vector<int32_t> result_of_input_;  // the result that is its new value; -1: not mutated
+  std::map<ValueId, int32_t> draw_of_value_;
   std::vector<DType> dtypes_;
   std::vector<int64_t> ranks_;
   std::map<int32_t, hlo::Value> scalars_;

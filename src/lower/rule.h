@@ -171,6 +171,7 @@ std::span<const Entry> create_rules();
 std::span<const Entry> backward_convolution_rules();
 std::span<const Entry> backward_max_pooling_rules();
 std::span<const Entry> backward_average_pooling_rules();
+std::span<const Entry> random_rules();
 
 template <size_t N>
 constexpr bool sorted(const Entry (&entries)[N]) {

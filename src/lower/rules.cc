@@ -20,6 +20,7 @@ auto families() {
       norm_rules(),
       pointwise_rules(),
       pooling_rules(),
+      random_rules(),
       reduction_rules(),
       strided_rules(),
       view_rules(),

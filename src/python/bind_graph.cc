@@ -223,6 +223,7 @@ void bind_building(nb::class_<Graph>& graph) {
             return g.add_number_input(std::move(n), to_size(size));
           },
           nb::arg("name"), nb::arg("size"))
+      .def("add_draw", &Graph::add_draw)
       .def("add_node", &add_node, nb::arg("op"), nb::arg("args"), nb::arg("results"),
            nb::arg("source"));
 }

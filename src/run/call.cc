@@ -194,6 +194,8 @@ void Callable::gather(Call& call, const CallMemory& memory) {
     const Argument& a = arguments_[i];
     if (a.kind == Argument::Kind::kScalar) {
       call.buffers[i] = copied(call, &memory.scalars[a.index], a.type);
+    } else if (a.kind == Argument::Kind::kDraw) {
+      call.buffers[i] = copied(call, &memory.draws[2 * static_cast<size_t>(a.index)], a.type);
     } else if (a.kind == Argument::Kind::kOutputMemory) {
       call.buffers[i] = written(call, memory.outputs[a.result], a.type);
     } else if (a.kind == Argument::Kind::kMutated) {

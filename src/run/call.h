@@ -22,6 +22,7 @@ struct Argument {
     kInput,         // memory of the call's input `index`
     kConstant,      // the 0-d number whose bytes are `bits`
     kScalar,        // the call's 0-d number `index`
+    kDraw,          // the call's draw `index`: two i64
     kOutputMemory,  // memory that the program writes its result `result` to
     kMutated,       // the same, and it is the memory of input `index`, which is read first
   };
@@ -40,6 +41,7 @@ struct CallMemory {
   std::span<const int64_t>
       scalars;                     // bytes of each number, the first of them at the lowest address
   std::span<void* const> outputs;  // one per result of the program
+  std::span<const int64_t> draws = {};  // two numbers for each
 };
 
 // Where a call's program came from.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "torch/random.h"
 #include "torch/tensor.h"
 
 namespace torch_pjrt::aten {
@@ -35,7 +36,9 @@ class Call {
     find_entry();
     symbols_ = program_.symbols(*found_.entry, arguments_);
     make_result_memory();
-    const auto copied = program_.run(found_, arguments_, symbols_, memory_pointers_, lock_);
+    const std::vector<int64_t> draws = take_draws(graph_.draws.size());
+    const auto copied =
+        program_.run(found_, arguments_, symbols_, memory_pointers_, lock_, draws);
     copied_.insert(copied_.end(), copied.begin(), copied.end());
     const c10::AutoGradMode no_grad(false);
     write_back();
