@@ -44,6 +44,8 @@ class Graph:
         """Returns the value's id."""
     def add_number_input(self, name: str, size: SizeLike) -> int:
         """Returns the input's index."""
+    def add_draw(self) -> int:
+        """Adds two random numbers that each call takes, an i64[2]; returns their value's id."""
     def add_node(
         self,
         op: str,

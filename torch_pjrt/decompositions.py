@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import attention, torch_internals
+from . import attention, random_rewrites, torch_internals
 from .torch_internals import OpOverload
 
 from ._C import has_rule  # isort: skip
@@ -53,8 +53,9 @@ def _keeps(op: Any) -> bool:
     if not isinstance(op, OpOverload):
         return False
     # A random op decomposed into another random op would fail under a name the user never wrote.
-    is_random = torch.Tag.nondeterministic_seeded in op.tags and op not in _NOT_RANDOM
-    return is_random or has_rule(op.name())
+    return has_rule(op.name()) or (
+        torch.Tag.nondeterministic_seeded in op.tags and op not in _NOT_RANDOM
+    )
 
 
 @functools.cache
@@ -63,4 +64,5 @@ def table() -> dict[Any, Callable[..., Any]]:
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
     known |= attention.decompositions()
-    return {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
+    kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
+    return kept | random_rewrites.table()

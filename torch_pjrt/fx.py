@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import torch_internals
+from . import random_ops, torch_internals
 from .errors import failure
 from .sources import source_of
 from .symbols import Symbols
@@ -153,6 +153,8 @@ class _Capture:
             self._values[node] = value
         elif target is torch.ops.aten.copy_.default:
             self._mutation(node)
+        elif random_ops.is_draw(target):
+            self._values[node] = _C.ValueRef(self._graph.add_draw())
         elif target is torch.ops.prims.convert_element_type.default:
             # How Dynamo casts a Python float that it has made a tensor.
             to_copy = torch.ops.aten._to_copy.default
@@ -391,8 +393,8 @@ def _no_rule(op: OpOverload, source: str) -> Exception:
     remedy = _REWRITE
     if torch.Tag.nondeterministic_seeded in op.tags:
         remedy = (
-            "random ops are not supported: call model.eval() if it is a dropout, or draw the "
-            "numbers outside of the compiled function"
+            "draw the numbers outside of the compiled function and pass them in; the random ops "
+            "that work are listed in docs/using.md"
         )
     return failure(
         "unsupported",

@@ -19,6 +19,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._ops import HigherOrderOperator, OpOverload
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "core_decompositions",
     "decomposition",
     "input_names",
+    "memory_order",
     "partition_with_recomputation",
     "plain_outputs",
     "reads_only_metadata",
@@ -159,6 +161,16 @@ def symbolic(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> tuple[Any,
 def storage_id(tensor: torch.Tensor) -> int:
     """Equal for two tensors, fake ones too, that share their memory."""
     return int(tensor.untyped_storage()._cdata)
+
+
+def memory_order(tensor: torch.Tensor, memory_format: torch.memory_format) -> list[int]:
+    """The dims of empty_like(tensor, memory_format=...) in the order of decreasing strides."""
+    if memory_format is torch.preserve_format:
+        return list(compute_elementwise_output_logical_to_physical_perm(tensor)[0])
+    dims = list(range(tensor.ndim))
+    if memory_format is torch.contiguous_format:
+        return dims
+    return [0, *dims[2:], 1]  # channels_last and channels_last_3d
 
 
 def reads_only_metadata(op: Any) -> bool:

@@ -61,13 +61,9 @@ def test_the_rest_of_a_model_runs_around_a_disabled_function() -> None:
     assert_close(torch.compile(f, backend="pjrt")(x), f(x))
 
 
-def test_random_ops() -> None:
-    check(
-        error_of(torch.nn.Dropout(0.5), torch.ones(4)), "unsupported", "native_dropout", ".eval()"
-    )
-    check(error_of(lambda x: x + torch.rand(3), torch.ones(3)), "unsupported", "aten::rand")
-    model = torch.nn.Dropout(0.5).eval()
-    assert_close(torch.compile(model, backend="pjrt")(torch.ones(4)), torch.ones(4))
+def test_a_random_op_without_a_rule() -> None:
+    error = error_of(lambda x: x + torch.poisson(x), torch.ones(3))
+    check(error, "unsupported", "aten::poisson", "docs/using.md")
 
 
 def test_an_unsupported_dtype() -> None:

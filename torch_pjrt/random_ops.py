@@ -1,0 +1,94 @@
+"""The ops that random ops become: draws, and pure functions of them.
+
+A draw stands for two random numbers that a call takes from torch's default CPU generator. They name
+a stream of random bits, of which the other ops make tensors: equal draws give equal tensors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+
+__all__ = ["bernoulli", "integers", "is_draw", "normal", "permutation", "uniform"]
+
+Size = int | torch.SymInt
+
+_library = torch.library.Library("torch_pjrt", "DEF")
+# Each draw has a site of its own, so that no two of a graph are taken for one.
+_library.define(
+    "draw(int site) -> Tensor",
+    tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
+)
+for _schema in (
+    "random_bernoulli(Tensor draw, SymInt[] size, float p) -> Tensor",
+    "random_integers(Tensor draw, SymInt[] size, SymInt low, SymInt last) -> Tensor",
+    "random_normal(Tensor draw, SymInt[] size, *, ScalarType dtype) -> Tensor",
+    "random_permutation(Tensor draw, SymInt n) -> Tensor",
+    "random_uniform(Tensor draw, SymInt[] size, *, ScalarType dtype) -> Tensor",
+):
+    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+
+_ops = torch.ops.torch_pjrt
+_sites = itertools.count()
+
+
+@torch.library.register_fake("torch_pjrt::draw", lib=_library)
+def _draw_type(site: int) -> torch.Tensor:
+    return torch.empty(2, dtype=torch.int64, device="cpu")
+
+
+@torch.library.register_fake("torch_pjrt::random_bernoulli", lib=_library)
+def _bernoulli_type(draw: torch.Tensor, size: Sequence[Size], p: float) -> torch.Tensor:
+    return draw.new_empty(size, dtype=torch.bool)
+
+
+@torch.library.register_fake("torch_pjrt::random_integers", lib=_library)
+def _integers_type(draw: torch.Tensor, size: Sequence[Size], low: Size, last: Size) -> torch.Tensor:
+    return draw.new_empty(size)
+
+
+@torch.library.register_fake("torch_pjrt::random_permutation", lib=_library)
+def _permutation_type(draw: torch.Tensor, n: Size) -> torch.Tensor:
+    return draw.new_empty([n])
+
+
+@torch.library.register_fake("torch_pjrt::random_normal", lib=_library)
+@torch.library.register_fake("torch_pjrt::random_uniform", lib=_library)
+def _float_type(draw: torch.Tensor, size: Sequence[Size], *, dtype: torch.dtype) -> torch.Tensor:
+    return draw.new_empty(size, dtype=dtype)
+
+
+def is_draw(op: object) -> bool:
+    """Whether the op of a graph's node is a draw."""
+    return op is _ops.draw.default
+
+
+def _draw() -> torch.Tensor:
+    return _ops.draw(next(_sites))
+
+
+def bernoulli(size: Sequence[Size], p: float) -> torch.Tensor:
+    """A bool tensor, true with probability p (to within 2**-32)."""
+    return _ops.random_bernoulli(_draw(), size, p)
+
+
+def integers(size: Sequence[Size], low: Size, last: Size) -> torch.Tensor:
+    """An int64 tensor, even over low to last, both included."""
+    return _ops.random_integers(_draw(), size, low, last)
+
+
+def normal(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
+    """Mean 0, standard deviation 1."""
+    return _ops.random_normal(_draw(), size, dtype=dtype)
+
+
+def permutation(n: Size) -> torch.Tensor:
+    """An int64 tensor of 0 to n - 1 in random order."""
+    return _ops.random_permutation(_draw(), n)
+
+
+def uniform(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
+    """Even over [0, 1), multiples of 2**-k where k is the number of the dtype's digits."""
+    return _ops.random_uniform(_draw(), size, dtype=dtype)
