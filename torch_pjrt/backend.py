@@ -8,7 +8,16 @@ from typing import Any
 
 import torch
 
-from . import copies, decompositions, fx, logs, plugins, torch_internals, training
+from . import (
+    copies,
+    decompositions,
+    fx,
+    logs,
+    plugins,
+    random_eager,
+    torch_internals,
+    training,
+)
 from .errors import CaptureError, Error
 from .options import Options, Override, parse
 from .sources import function_of
@@ -39,7 +48,12 @@ def pjrt(
 
 def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:
     plugin = plugins.choose(given.plugin)
-    compiler = functools.partial(_program, plugin=plugin, overrides=dict(given.compile_overrides))
+    compiler = functools.partial(
+        _program,
+        plugin=plugin,
+        overrides=dict(given.compile_overrides),
+        random=given.random,
+    )
     with_names = functools.partial(compiler, names=torch_internals.input_names(gm))
     of_backward = functools.partial(compiler, names=[], is_backward=True)
     return torch_internals.compile_with_autograd(
@@ -49,7 +63,8 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         backward=training.backward_compiler(of_backward, function_of(gm)),
         inference=with_names,
         partition=training.partition,
-        decompositions=decompositions.table(),
+        decompositions=decompositions.table(given.random),
+        keep_unused_random=given.random == "eager",
     )
 
 
@@ -60,16 +75,20 @@ def _program(
     names: list[str],
     plugin: str,
     overrides: dict[str, Override],
+    random: str,
     is_backward: bool = False,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training."""
     logs.connect()
     _C.set_copy_report(copies.warn)
-    captured = fx.capture(gm, names, is_backward=is_backward)
+    draws = random_eager.take_out(gm) if random == "eager" else None
+    captured = fx.capture(gm, names + draws.names if draws else names, is_backward=is_backward)
     logs.captured(gm)
     program: Any = _C.Program(captured.graph, plugin, overrides)
     _C.count_capture()
     compiled = _with_constants(program, captured.constants) if captured.constants else program
+    if draws and draws.steps:
+        compiled = _with_draws(compiled, draws)
     compiled._boxed_call = True
     return compiled
 
@@ -79,6 +98,16 @@ def _with_constants(program: Compiled, constants: list[torch.Tensor]) -> Any:
 
     def call(arguments: list[Any]) -> list[Any]:
         arguments.extend(constants)
+        return program(arguments)
+
+    return call
+
+
+def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:
+    """The program with the host's random tensors as further arguments."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        arguments.extend(draws.take(arguments))
         return program(arguments)
 
     return call

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import attention, random_rewrites, torch_internals
+from . import attention, random_eager, random_rewrites, torch_internals
 from .torch_internals import OpOverload
 
 from ._C import has_rule  # isort: skip
@@ -59,10 +59,13 @@ def _keeps(op: Any) -> bool:
 
 
 @functools.cache
-def table() -> dict[Any, Callable[..., Any]]:
-    """Op overload -> its decomposition. Made from the rule table, so the two can't drift apart."""
+def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
+    """Op overload -> its decomposition. Made from the rule table, so the two can't drift apart.
+
+    `random` as in Options.
+    """
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
     known |= attention.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
-    return kept | random_rewrites.table()
+    return kept | (random_eager if random == "eager" else random_rewrites).table()

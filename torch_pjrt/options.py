@@ -12,15 +12,18 @@ from .errors import failure
 
 Override = bool | int | float | str
 
-_KEYS = ("plugin", "compile_overrides")
+_KEYS = ("plugin", "compile_overrides", "random")
+_RANDOM = ("default", "eager")
 
 
 @dataclass(frozen=True)
 class Options:
-    """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler."""
+    """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler.
+    random: "default", or "eager" for numbers equal to eager's."""
 
     plugin: str | None = None
     compile_overrides: Mapping[str, Override] = field(default_factory=dict)
+    random: str = "default"
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str, Any]) -> Options:
@@ -44,16 +47,24 @@ def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str
     for key in options:
         if key not in _KEYS:
             raise _unknown(str(key))
-    return Options(_plugin(options.get("plugin")), _overrides(options.get("compile_overrides")))
+    return Options(
+        _plugin(options.get("plugin")),
+        _overrides(options.get("compile_overrides")),
+        _random(options.get("random")),
+    )
 
 
 def _unknown(key: str) -> Exception:
-    near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
     return failure(
         "invalid",
         what=f"backend 'pjrt' has no option {key!r}",
-        remedy=f"did you mean {near[0]!r}?" if near else "the options are " + ", ".join(_KEYS),
+        remedy=_nearest(key, _KEYS) or "the options are " + ", ".join(_KEYS),
     )
+
+
+def _nearest(word: str, words: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def _plugin(value: Any) -> str | None:
@@ -62,6 +73,20 @@ def _plugin(value: Any) -> str | None:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise _wrong_type("plugin", value, "a path or a name such as 'cpu'")
     return str(os.fspath(value))
+
+
+def _random(value: Any) -> str:
+    if value is None:
+        return "default"
+    if not isinstance(value, str):
+        raise _wrong_type("random", value, "one of " + ", ".join(_RANDOM))
+    if value not in _RANDOM:
+        raise failure(
+            "invalid",
+            what=f"option random of backend 'pjrt' can't be {value!r}",
+            remedy=_nearest(value, _RANDOM) or "the values are " + ", ".join(_RANDOM),
+        )
+    return value
 
 
 def _overrides(value: Any) -> dict[str, Override]:

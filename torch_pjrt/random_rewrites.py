@@ -51,13 +51,13 @@ def _is_default(options: dict[str, Any]) -> bool:
     )
 
 
-def _like(like: Tensor, make: Make, memory_format: torch.memory_format | None = None) -> Tensor:
-    """What `make` gives for a size, with the shape and the memory order of empty_like(like)."""
-    order = torch_internals.memory_order(like, memory_format or torch.preserve_format)
+def like(tensor: Tensor, make: Make, memory_format: torch.memory_format | None = None) -> Tensor:
+    """What `make` gives for a size, with the shape and the memory order of empty_like(tensor)."""
+    order = torch_internals.memory_order(tensor, memory_format or torch.preserve_format)
     if order == sorted(order):
-        return make(like.shape)
+        return make(tensor.shape)
     back = [order.index(dim) for dim in range(len(order))]
-    return make([like.shape[dim] for dim in order]).permute(back)
+    return make([tensor.shape[dim] for dim in order]).permute(back)
 
 
 def _computed(dtype: torch.dtype) -> torch.dtype:
@@ -109,7 +109,7 @@ def _rand_like(
     dtype = dtype or self.dtype
     if not _supported(dtype, options):
         return NotImplemented
-    return _like(self, lambda size: random_ops.uniform(size, dtype), memory_format)
+    return like(self, lambda size: random_ops.uniform(size, dtype), memory_format)
 
 
 @_of(aten.uniform.default)
@@ -117,7 +117,7 @@ def _uniform(self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: An
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
     _check_as_eager(self.dtype, "uniform_", low, high)
-    values = _like(self, lambda size: random_ops.uniform(size, self.dtype))
+    values = like(self, lambda size: random_ops.uniform(size, self.dtype))
     if (low, high) == (0, 1):
         return values
     return (values.to(_computed(self.dtype)) * (high - low) + low).to(self.dtype)
@@ -127,7 +127,7 @@ def _uniform(self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: An
 def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = _like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
     # Never 0, as in eager: it serves as a divisor.
     least = torch.finfo(self.dtype).eps / 2
     return ((-torch.log1p(-values)).clamp(min=least) / lambd).to(self.dtype)
@@ -137,7 +137,7 @@ def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
 def _geometric(self: Tensor, p: float, *, generator: Any = None) -> Any:
     if not _is_default({"generator": generator}) or self.dtype.is_complex:
         return NotImplemented
-    values = _like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
     log_of_failure = math.log1p(-p) if p < 1 else -math.inf
     return (torch.log1p(-values) / log_of_failure).ceil().clamp(min=1).to(self.dtype)
 
@@ -146,7 +146,7 @@ def _geometric(self: Tensor, p: float, *, generator: Any = None) -> Any:
 def _cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = _like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
     angle = (values - 0.5) * math.pi
     return (angle.sin() / angle.cos() * sigma + median).to(self.dtype)
 
@@ -179,7 +179,7 @@ def _randn_like(
     dtype = dtype or self.dtype
     if not _supported(dtype, options):
         return NotImplemented
-    return _like(self, lambda size: random_ops.normal(size, dtype), memory_format)
+    return like(self, lambda size: random_ops.normal(size, dtype), memory_format)
 
 
 @_of(aten.normal_functional.default)
@@ -188,7 +188,7 @@ def _normal_like(
 ) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = _like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
     return _scaled(values, mean, std).to(self.dtype)
 
 
@@ -196,7 +196,7 @@ def _normal_like(
 def _log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = _like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
     return _scaled(values, mean, std).exp().to(self.dtype)
 
 
@@ -271,7 +271,7 @@ def _randint_like_from(
     dtype = dtype or self.dtype
     if not _is_default(options) or dtype.is_complex:
         return NotImplemented
-    return _like(self, lambda size: _randint_from(low, high, size, dtype=dtype), memory_format)
+    return like(self, lambda size: _randint_from(low, high, size, dtype=dtype), memory_format)
 
 
 # aten::random.from has no rewrite: torch can't write a graph with an op of that name.
@@ -281,7 +281,7 @@ def _random(self: Tensor, to: int | None = None, *, generator: Any = None) -> An
         return NotImplemented
     _check_as_eager(self.dtype, "random_", 0, to)
     last = _last_integer(self.dtype) if to is None else to - 1
-    return _like(self, lambda size: random_ops.integers(size, 0, last).to(self.dtype))
+    return like(self, lambda size: random_ops.integers(size, 0, last).to(self.dtype))
 
 
 @_of(aten.randperm.default, aten.randperm.generator)
@@ -320,7 +320,7 @@ def _bernoulli_of(self: Tensor, p: Tensor, *, generator: Any = None) -> Any:
     return (values < p).to(self.dtype, memory_format=torch.contiguous_format)
 
 
-def _noise(mask: Tensor, keep: float, dtype: torch.dtype) -> Tensor:
+def dropout_noise(mask: Tensor, keep: float, dtype: torch.dtype) -> Tensor:
     """1 / keep where the mask is true, else 0; rounded as eager rounds it."""
     one = torch.ones((), dtype=dtype)
     return torch.where(mask, one / keep, torch.zeros((), dtype=dtype))
@@ -330,14 +330,14 @@ def _noise(mask: Tensor, keep: float, dtype: torch.dtype) -> Tensor:
 def _native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if train is False or p == 0:
         return self.clone(), torch.ones_like(self, dtype=torch.bool)
-    mask = _like(self, lambda size: random_ops.bernoulli(size, 1 - p))
-    return self * _noise(mask, 1 - p, self.dtype), mask
+    mask = like(self, lambda size: random_ops.bernoulli(size, 1 - p))
+    return self * dropout_noise(mask, 1 - p, self.dtype), mask
 
 
 @_of(aten.native_dropout_backward.default)
-def _native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+def dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     # The factor of the forward, whatever `scale` is rounded to.
-    return grad * _noise(mask, 1 / scale if scale else math.inf, grad.dtype)
+    return grad * dropout_noise(mask, 1 / scale if scale else math.inf, grad.dtype)
 
 
 @_of(aten.rrelu_with_noise_functional.default)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch._dynamo.utils import counters
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
+from torch._inductor import config as inductor_config
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.utils._python_dispatch import _disable_current_modes
@@ -68,6 +69,7 @@ def compile_with_autograd(
     inference: Callable[..., Any],
     partition: Callable[..., Any],
     decompositions: Decompositions,
+    keep_unused_random: bool = False,
 ) -> Callable[..., Any]:
     """Runs AOTAutograd over what Dynamo captured.
 
@@ -75,7 +77,8 @@ def compile_with_autograd(
     see the mutation: AOTAutograd copies that one itself, after the call.
 
     `partition` cuts the joint graph into forward and backward. The backward is compiled at the
-    first .backward(), or with the forward where sizes are symbolic.
+    first .backward(), or with the forward where sizes are symbolic. keep_unused_random: a random
+    op whose result nobody reads stays in the graph.
     """
     compiler = aot_autograd(
         fw_compiler=forward,
@@ -85,7 +88,10 @@ def compile_with_autograd(
         decompositions=decompositions,
         keep_inference_input_mutations=True,
     )
-    return compiler(gm, inputs)
+    # Named for Inductor, but read by all removal of dead code while a graph is compiled.
+    keeping = inductor_config.patch(fallback_random=True) if keep_unused_random else nullcontext()
+    with keeping:
+        return compiler(gm, inputs)
 
 
 def partition_with_recomputation(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:

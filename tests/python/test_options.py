@@ -55,6 +55,15 @@ def test_unknown_options() -> None:
         error_of(options={"compile_override": {}}), "invalid", "did you mean 'compile_overrides'?"
     )
     check(error_of(options={"zzz": 1}), "invalid", "'zzz'", "plugin, compile_overrides")
+    check(error_of(options={"randm": "eager"}), "invalid", "did you mean 'random'?")
+
+
+def test_values_of_random() -> None:
+    run(options={"random": "default"})
+    run(options={"random": None})
+    check(error_of(options={"random": "eagre"}), "invalid", "'eagre'", "did you mean 'eager'?")
+    check(error_of(options={"random": "zzz"}), "invalid", "default, eager")
+    check(error_of(options={"random": 3}), "invalid", "default, eager")
 
 
 @pytest.mark.parametrize(
