@@ -54,14 +54,18 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         overrides=dict(given.compile_overrides),
         random=given.random,
     )
-    with_names = functools.partial(compiler, names=torch_internals.input_names(gm))
-    of_backward = functools.partial(compiler, names=[], is_backward=True)
+    of_function = functools.partial(
+        compiler,
+        names=torch_internals.input_names(gm),
+        outputs=torch_internals.eager_outputs(gm),
+    )
+    of_backward = functools.partial(compiler, names=[], outputs=None)
     return torch_internals.compile_with_autograd(
         gm,
         inputs,
-        forward=training.forward_compiler(with_names),
+        forward=training.forward_compiler(of_function),
         backward=training.backward_compiler(of_backward, function_of(gm)),
-        inference=with_names,
+        inference=of_function,
         partition=training.partition,
         decompositions=decompositions.table(given.random),
         keep_unused_random=given.random == "eager",
@@ -73,16 +77,16 @@ def _program(
     example_inputs: Sequence[Any],
     *,
     names: list[str],
+    outputs: list[torch_internals.EagerOutput | None] | None,
     plugin: str,
     overrides: dict[str, Override],
     random: str,
-    is_backward: bool = False,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training."""
     logs.connect()
     _C.set_copy_report(copies.warn)
     draws = random_eager.take_out(gm) if random == "eager" else None
-    captured = fx.capture(gm, names + draws.names if draws else names, is_backward=is_backward)
+    captured = fx.capture(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)
     program: Any = _C.Program(captured.graph, plugin, overrides)
     _C.count_capture()

@@ -11,9 +11,10 @@ import torch
 
 from . import random_ops, torch_internals
 from .errors import failure
+from .outputs import Shared, shared_outputs
 from .sources import source_of
 from .symbols import Symbols
-from .torch_internals import HigherOrderOperator, OpOverload
+from .torch_internals import EagerOutput, HigherOrderOperator, OpOverload
 
 from . import _C  # isort: skip
 
@@ -47,22 +48,30 @@ class Captured:
     constants: list[torch.Tensor]
 
 
-def capture(gm: torch.fx.GraphModule, names: list[str], is_backward: bool = False) -> Captured:
+def capture(
+    gm: torch.fx.GraphModule, names: list[str], outputs: list[EagerOutput | None] | None
+) -> Captured:
     """The Graph of what AOTAutograd captured. Raises Error (unsupported) naming the user's line.
 
-    `names` are the user's for the inputs, used where AOTAutograd kept their number. The outputs of
-    a backward are gradients, each with memory of its own.
+    `names` are the user's for the inputs, used where AOTAutograd kept their number. `outputs` are
+    those of the function, as they are in eager; None for a backward, each of whose outputs has
+    memory of its own.
     """
-    return _Capture(gm, names, is_backward).run()
+    return _Capture(gm, names, outputs).run()
 
 
 class _Capture:
     """One walk over the nodes. `_values`: what each FX node stands for: a ValueRef, a list of them
     (None where there is no tensor), or a number."""
 
-    def __init__(self, gm: torch.fx.GraphModule, names: list[str], is_backward: bool) -> None:
+    def __init__(
+        self,
+        gm: torch.fx.GraphModule,
+        names: list[str],
+        outputs: list[EagerOutput | None] | None,
+    ) -> None:
         self._gm = gm
-        self._is_backward = is_backward
+        self._eager_outputs = outputs
         placeholders = gm.graph.find_nodes(op="placeholder")
         same = len(placeholders) == len(names)
         self._names = dict(zip(placeholders, names, strict=True)) if same else {}
@@ -71,6 +80,8 @@ class _Capture:
         self._values: dict[torch.fx.Node, Any] = {}
         # Memory of an input -> index in the Graph's inputs, and the tensor.
         self._inputs: dict[int, tuple[int, torch.Tensor]] = {}
+        # Storage of a node's result -> the first node with it.
+        self._first_nodes: dict[int, torch.fx.Node] = {}
         self._input_of: dict[torch.fx.Node, int] = {}  # placeholders
         self._num_inputs = 0
         self._constants: list[torch.Tensor] = []
@@ -147,6 +158,8 @@ class _Capture:
 
     def _call(self, node: torch.fx.Node) -> None:
         target, value = node.target, node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            self._first_nodes.setdefault(torch_internals.storage_id(value), node)
         if target is operator.getitem and isinstance(self._values.get(_node(node.args[0])), list):
             self._values[node] = self._values[_node(node.args[0])][node.args[1]]
         elif isinstance(value, _NUMBERS) and self._is_symbolic(node):
@@ -188,7 +201,7 @@ class _Capture:
                 remedy="pass it as an argument, or change a copy of it: x.clone()",
             )
         source = self._values.get(_node(node.args[1]))
-        given, wanted = _node(node.args[1]).meta.get("val"), destination.meta["val"]
+        given, wanted = _node(node.args[1]).meta["val"], destination.meta["val"]
         same = given.dtype == wanted.dtype and given.shape == wanted.shape
         if same and isinstance(source, _C.ValueRef):
             self._values[node] = source
@@ -284,12 +297,16 @@ class _Capture:
     # --- outputs
 
     def _outputs(self, outputs: list[Any]) -> None:
-        if not self._is_backward:
-            self._refuse_shared([outputs[k] for k in torch_internals.plain_outputs(len(outputs))])
-        for output in outputs:
+        eager: list[EagerOutput | None] = [None] * len(outputs)
+        if self._eager_outputs is not None:
+            eager = torch_internals.plain_outputs(len(outputs), self._eager_outputs)
+        shared, hidden = shared_outputs(outputs, self._first_nodes, eager)
+        for position, output in enumerate(outputs):
             value = self._values[output] if isinstance(output, torch.fx.Node) else output
-            if isinstance(value, _C.ValueRef):
-                self._tensor_output(output, value)
+            if position in shared and shared[position].memory != position:
+                self._shared_output(output, shared[position])
+            elif isinstance(value, _C.ValueRef):
+                self._tensor_output(output, value, eager[position] is not None)
             elif value is None:
                 self._graph.add_output_none()
             elif isinstance(value, _NUMBERS):
@@ -300,34 +317,32 @@ class _Capture:
                     what=f"an output is a {type(value).__name__}",
                     remedy="return tensors and numbers from the compiled function",
                 )
+        for node in hidden:
+            self._value_output(node, self._values[node])
+        self._graph.hide_outputs(len(hidden))
 
-    def _tensor_output(self, node: torch.fx.Node, value: _C.ValueRef) -> None:
+    def _tensor_output(self, node: torch.fx.Node, value: _C.ValueRef, is_plain: bool) -> None:
+        """`is_plain`: the user gets this tensor, and it is no view of an input."""
         tensor = node.meta["val"]
-        source = source_of(node)
         shared = self._inputs.get(torch_internals.storage_id(tensor))
-        if shared is None:
-            self._graph.add_output_value(value.id, self._type(tensor, "an output", source))
+        if shared is None or is_plain:
+            self._value_output(node, value)
         elif tensor is shared[1]:
             self._graph.add_output_input(shared[0])
         else:
-            self._graph.add_output_view(shared[0], self._type(tensor, "an output", source))
+            self._graph.add_output_view(shared[0], self._output_type(node))
 
-    def _refuse_shared(self, outputs: list[Any]) -> None:
-        """Raises if two outputs that the user gets are views of one memory, as in eager."""
-        seen: dict[int, torch.fx.Node] = {}
-        for node in outputs:
-            tensor = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
-            if not isinstance(tensor, torch.Tensor):
-                continue
-            other = seen.setdefault(torch_internals.storage_id(tensor), node)
-            if other is not node:
-                raise failure(
-                    "unsupported",
-                    what="two outputs share their memory",
-                    one=source_of(other),
-                    other=source_of(node),
-                    remedy="return a copy of one: y.clone()",
-                )
+    def _value_output(self, node: torch.fx.Node, value: _C.ValueRef) -> None:
+        self._graph.add_output_value(value.id, self._output_type(node))
+
+    def _shared_output(self, node: torch.fx.Node, shared: Shared) -> None:
+        if shared.same is not None:
+            self._graph.add_output_same(shared.same)
+        else:
+            self._graph.add_output_part(shared.memory, self._output_type(node))
+
+    def _output_type(self, node: torch.fx.Node) -> Type:
+        return self._type(node.meta["val"], "an output", source_of(node))
 
     # --- types
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from torch._prims_common import compute_elementwise_output_logical_to_physical_p
 from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = [
+    "EagerOutput",
     "HigherOrderOperator",
     "OpOverload",
     "ShortenTraceback",
@@ -32,6 +34,7 @@ __all__ = [
     "compile_with_autograd",
     "core_decompositions",
     "decomposition",
+    "eager_outputs",
     "input_names",
     "memory_order",
     "partition_with_recomputation",
@@ -138,19 +141,46 @@ def recompile_limits() -> int:
     return sum(count for reason, count in reasons.items() if reason.startswith(limit))
 
 
-def plain_outputs(count: int) -> list[int]:
-    """Which of the `count` outputs of the graph being compiled reach the user as we return them.
+@dataclass(frozen=True)
+class EagerOutput:
+    """An output as it is in eager: views of one memory have equal `storage`, one object has equal
+    `tensor`."""
 
-    The others are saved for the backward, copied into an input, or made anew by AOTAutograd from
-    the tensor that they view.
+    storage: int
+    tensor: int
+
+
+def eager_outputs(gm: torch.fx.GraphModule) -> list[EagerOutput | None]:
+    """The outputs of a graph that Dynamo captured; None where it is no tensor."""
+    outputs: Any = gm.graph.output_node().args[0]
+    return [_eager_output(node) for node in outputs]
+
+
+def _eager_output(node: Any) -> EagerOutput | None:
+    value = node.meta.get("example_value") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return EagerOutput(storage_id(value), id(value))
+
+
+def plain_outputs(count: int, eager: list[EagerOutput | None]) -> list[EagerOutput | None]:
+    """Of the `count` outputs of the graph being compiled, those that reach the user as we return
+    them, as they are in eager. `eager`: the outputs of Dynamo's graph.
+
+    None: the others, which are saved for the backward, copied into an input, or made anew by
+    AOTAutograd from the input or output that they view.
     """
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context is not None else None
-    if metadata is None:
-        return list(range(count))
+    outputs: list[EagerOutput | None] = [None] * count
+    if metadata is None or len(metadata.output_info) != len(eager):
+        return outputs
     first = int(metadata.num_mutated_inp_runtime_indices)
     plain = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
-    return [first + k for k, info in enumerate(metadata.output_info) if info.output_type in plain]
+    for k, info in enumerate(metadata.output_info):
+        if info.output_type in plain and first + k < count:
+            outputs[first + k] = eager[k]
+    return outputs
 
 
 def real_tensors() -> AbstractContextManager[Any]:

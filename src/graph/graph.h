@@ -91,14 +91,17 @@ struct Output {
     kValue,  // computed by the program
     kInput,  // the input tensor itself
     kView,   // a view of an input: its memory with this type's dims, strides and offset
+    kPart,   // likewise of a kValue output
+    kSame,   // the same tensor as an earlier output
     kNumber,
     kNone,
   };
   Kind kind = Kind::kNone;
-  ValueId value = 0;   // kValue
-  int32_t input = -1;  // kInput, kView: index in Graph::inputs
-  SymType type;        // kValue, kView
-  Scalar number;       // kNumber
+  ValueId value = 0;    // kValue
+  int32_t input = -1;   // kInput, kView: index in Graph::inputs
+  SymType type;         // kValue, kView, kPart
+  Scalar number;        // kNumber
+  int32_t output = -1;  // kPart, kSame: index in Graph::outputs
 };
 
 // The memory of input `input` holds `value` when the program is complete.
@@ -115,6 +118,7 @@ struct Graph {
   std::vector<ValueId> draws;
   std::vector<Node> nodes;
   std::vector<Output> outputs;
+  int32_t num_hidden = 0;  // the last outputs, not returned: memory that others are parts of
   std::vector<Mutation> mutations;  // one per input at most
   int32_t num_values = 0;
 

@@ -93,6 +93,13 @@ class Printer {
              << ", " << text(output.type.strides) << ", " << graph_.exprs.print(output.type.offset)
              << ")";
         break;
+      case Output::Kind::kPart:
+        out_ << " view(output " << output.output << ", " << text(output.type.dims) << ", "
+             << text(output.type.strides) << ", " << graph_.exprs.print(output.type.offset) << ")";
+        break;
+      case Output::Kind::kSame:
+        out_ << " output " << output.output;
+        break;
       case Output::Kind::kNumber:
         out_ << " " << text(output.number);
         break;

@@ -182,7 +182,29 @@ void add_output(Graph& graph, Output output) {
       (output.input < 0 || output.input >= static_cast<int32_t>(graph.inputs.size()))) {
     fail(Code::kInvalid, "an output is of input ", output.input, ", which doesn't exist");
   }
+  const bool reads_output =
+      output.kind == Output::Kind::kPart || output.kind == Output::Kind::kSame;
+  if (reads_output && output.output < 0) {
+    fail(Code::kInvalid, "an output is of output ", output.output, ", which doesn't exist");
+  }
   graph.outputs.push_back(std::move(output));
+}
+
+// Ends the outputs.
+void hide_outputs(Graph& graph, int32_t count) {
+  graph.num_hidden = count;
+  const auto size = static_cast<int32_t>(graph.outputs.size());
+  for (int32_t i = 0; i < size; ++i) {
+    const Output& o = graph.outputs[i];
+    const bool is_part = o.kind == Output::Kind::kPart;
+    if (is_part && (o.output >= size || graph.outputs[o.output].kind != Output::Kind::kValue)) {
+      fail(Code::kInvalid, "output ", i, " is a part of output ", o.output,
+           ", which has no memory");
+    }
+    if (o.kind == Output::Kind::kSame && o.output >= i) {
+      fail(Code::kInvalid, "output ", i, " is the same as output ", o.output, ", a later one");
+    }
+  }
 }
 
 Size make_size(ExprId expr, nb::handle hint) {
@@ -234,19 +256,30 @@ void bind_outputs(nb::class_<Graph>& graph) {
       .def(
           "add_output_value",
           [](Graph& g, ValueId value, const TypeTuple& type) {
-            add_output(g, {Kind::kValue, value, -1, to_type(type), {}});
+            add_output(g, {Kind::kValue, value, -1, to_type(type), {}, -1});
           },
           nb::arg("value"), nb::arg("type"))
       .def(
           "add_output_input",
-          [](Graph& g, int32_t input) { add_output(g, {Kind::kInput, 0, input, {}, {}}); },
+          [](Graph& g, int32_t input) { add_output(g, {Kind::kInput, 0, input, {}, {}, -1}); },
           nb::arg("input"))
       .def(
           "add_output_view",
           [](Graph& g, int32_t input, const TypeTuple& type) {
-            add_output(g, {Kind::kView, 0, input, to_type(type), {}});
+            add_output(g, {Kind::kView, 0, input, to_type(type), {}, -1});
           },
           nb::arg("input"), nb::arg("type"))
+      .def(
+          "add_output_part",
+          [](Graph& g, int32_t output, const TypeTuple& type) {
+            add_output(g, {Kind::kPart, 0, -1, to_type(type), {}, output});
+          },
+          nb::arg("output"), nb::arg("type"))
+      .def(
+          "add_output_same",
+          [](Graph& g, int32_t output) { add_output(g, {Kind::kSame, 0, -1, {}, {}, output}); },
+          nb::arg("output"))
+      .def("hide_outputs", &hide_outputs, nb::arg("count"))
       .def(
           "add_output_number",
           [](Graph& g, nb::handle value) {
@@ -254,7 +287,7 @@ void bind_outputs(nb::class_<Graph>& graph) {
             if (!number) {
               fail(Code::kInvalid, "expected a number or a Size, got ", class_name(value));
             }
-            add_output(g, {Kind::kNumber, 0, -1, {}, number->scalar});
+            add_output(g, {Kind::kNumber, 0, -1, {}, number->scalar, -1});
           },
           nb::arg("value"))
       .def(

@@ -167,14 +167,22 @@ class Call {
     return output;
   }
 
-  // The view lies where it did at capture, seen from the input's first element.
-  at::Tensor view(const Output& output) const {
-    const at::Tensor& input = *given_[output.input].tensor;
+  // The view lies where it did at capture, seen from the first element of `base`.
+  at::Tensor view(const Output& output, const at::Tensor& base, const SymType& base_type) const {
     const int64_t offset = graph_.exprs.evaluate(output.type.offset, symbols_) -
-                           graph_.exprs.evaluate(graph_.inputs[output.input].type.offset, symbols_);
-    return input.as_strided(compile::evaluate(graph_.exprs, output.type.dims, symbols_),
-                            compile::evaluate(graph_.exprs, output.type.strides, symbols_),
-                            input.storage_offset() + offset);
+                           graph_.exprs.evaluate(base_type.offset, symbols_);
+    return base.as_strided(compile::evaluate(graph_.exprs, output.type.dims, symbols_),
+                           compile::evaluate(graph_.exprs, output.type.strides, symbols_),
+                           base.storage_offset() + offset);
+  }
+
+  at::Tensor view_of_input(const Output& output) const {
+    return view(output, *given_[output.input].tensor, graph_.inputs[output.input].type);
+  }
+
+  at::Tensor part(const Output& output, const std::vector<Result>& outputs) const {
+    return view(output, std::get<at::Tensor>(outputs[output.output]),
+                graph_.outputs[output.output].type);
   }
 
   Result number(const Scalar& scalar) const {
@@ -199,9 +207,12 @@ class Call {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = graph_.outputs[i];
       if (output.kind == Output::Kind::kInput) outputs[i] = input(output.input);
-      if (output.kind == Output::Kind::kView) outputs[i] = view(output);
+      if (output.kind == Output::Kind::kView) outputs[i] = view_of_input(output);
+      if (output.kind == Output::Kind::kPart) outputs[i] = part(output, outputs);
+      if (output.kind == Output::Kind::kSame) outputs[i] = outputs[output.output];
       if (output.kind == Output::Kind::kNumber) outputs[i] = number(output.number);
     }
+    outputs.resize(outputs.size() - graph_.num_hidden);
     return outputs;
   }
 
