@@ -225,6 +225,7 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
     entry->results.push_back(result_form(*graph_, r, signature.symbols));
     types.push_back(r.type);
   }
+  entry->problems = compiled.program.problems;
   entry->callable = std::make_unique<run::Callable>(
       device.client(), compiled.executable, std::move(program_arguments), types, runtime_.stats());
   return entry;

@@ -41,8 +41,9 @@ struct Entry {
   std::vector<Number> numbers;  // those that the program was made for
   lower::Precision precision;
   std::vector<int64_t> symbols;
-  std::vector<ResultForm> results;  // in the program's order
-  std::vector<Scalar> scalars;      // taken at each call, in the program's order
+  std::vector<ResultForm> results;       // in the program's order
+  std::vector<lower::Problem> problems;  // that the status names
+  std::vector<Scalar> scalars;           // taken at each call, in the program's order
   std::unique_ptr<run::Callable> callable;
 };
 

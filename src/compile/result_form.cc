@@ -12,6 +12,10 @@ ResultForm result_form(const Graph& graph, const lower::ProgramResult& result,
     form.index = graph.mutations[result.index].input;
     return form;
   }
+  if (result.kind == lower::ProgramResult::Kind::kStatus) {
+    form.kind = ResultForm::Kind::kStatus;
+    return form;
+  }
   const SymType& type = graph.outputs[result.index].type;
   form.index = result.index;
   form.dtype = type.dtype;

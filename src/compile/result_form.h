@@ -16,6 +16,7 @@ struct ResultForm {
     kExpanded,  // the output is a view of the memory, with strides of 0
     kGaps,      // the output has gaps: the memory is copied into it
     kInput,     // the memory is an input's
+    kStatus,    // the memory is i64[2] and no output
   };
   Kind kind = Kind::kDense;
   int32_t index = 0;  // in Graph::outputs; kInput: in Graph::inputs

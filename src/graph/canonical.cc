@@ -53,6 +53,7 @@ class Writer {
   void put(const Scalar& s) {
     put(static_cast<uint8_t>(s.kind));
     put(static_cast<uint8_t>(s.scalar_class));
+    put(s.expr >= 0);  // whether the class holds in every call
   }
 
  private:

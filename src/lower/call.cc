@@ -152,12 +152,25 @@ ScalarClass Call::scalar_class(ArgKey key) const {
   return slot != nullptr ? state_.graph().scalars[slot->index].scalar_class : ScalarClass::kOther;
 }
 
+bool Call::is_nonzero(ArgKey key) const {
+  const auto* slot = std::get_if<Slot>(&find(key).v);
+  if (slot == nullptr) return false;
+  const Scalar& scalar = state_.graph().scalars[slot->index];
+  return scalar.expr < 0 && scalar.scalar_class != ScalarClass::kZero;
+}
+
 DType Call::dtype(ArgKey key) const {
   const Arg& arg = find(key);
   if (const auto* ref = std::get_if<ValueRef>(&arg.v)) return state_.dtype(ref->id);
   if (const auto* slot = std::get_if<Slot>(&arg.v))
     return dtype_of(state_.graph().scalars[slot->index].kind);
   fail(Code::kInternal, op(), ": ", text(key), " is neither tensor nor value");
+}
+
+Type Call::type(ArgKey key) const {
+  const auto* ref = std::get_if<ValueRef>(&find(key).v);
+  if (ref == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no tensor");
+  return state_.type(ref->id);
 }
 
 Tensor Call::any_order(ArgKey key) const {
@@ -351,6 +364,11 @@ Tensor Call::keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const 
   std::ranges::sort(sorted_axes);
   for (const int64_t a : sorted_axes) dims.insert(dims.begin() + a, 1);
   return reshape(t, dims);
+}
+
+std::optional<Tensor> Call::write_permit() const {
+  const std::optional<hlo::Value> ok = state_.write_permit(node_);
+  return ok ? std::optional(wrap(*ok)) : std::nullopt;
 }
 
 void Call::unsupported(const std::string& what) const {

@@ -1,4 +1,6 @@
-// Reading by index tensors. Indices out of range are clamped until errors from values exist.
+// Reading by index tensors.
+#include "base/error.h"
+#include "lower/check.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -49,17 +51,20 @@ Results gather(const Call& c) {
   return c.wrap(c.build().gather(self.value, c.build().concatenate(parts, index.rank()), g));
 }
 
-// self[indices]: adjacent index tensors keep their place, others go first (as NumPy has it).
-Results index(const Call& c) {
-  const Tensor self = c.tensor("self");
-  const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
-  std::vector<int64_t> indexed;
+// Dims of self that have an index tensor, and what those tensors are broadcast to.
+struct IndexedDims {
+  std::vector<int64_t> dims;
   Dims shape;
+};
+
+IndexedDims indexed_dims(const Call& c, const std::vector<std::optional<Tensor>>& indices) {
+  IndexedDims result;
+  Dims& shape = result.shape;
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d]) continue;
     if (indices[d]->dtype() == DType::kBool)
       c.unsupported("a bool mask gives a size that depends on data; use torch.where");
-    indexed.push_back(static_cast<int64_t>(d));
+    result.dims.push_back(static_cast<int64_t>(d));
     const Dims dims = indices[d]->dims();
     if (dims.size() > shape.size()) shape.insert(shape.begin(), dims.size() - shape.size(), 1);
     for (size_t k = 0; k < dims.size(); ++k) {
@@ -67,6 +72,14 @@ Results index(const Call& c) {
       if (s == 1) s = dims[k];
     }
   }
+  return result;
+}
+
+// self[indices]: adjacent index tensors keep their place, others go first (as NumPy has it).
+Results index(const Call& c) {
+  const Tensor self = c.tensor("self");
+  const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
+  const auto [indexed, shape] = indexed_dims(c, indices);
   std::vector<hlo::Value> parts;
   for (const int64_t d : indexed) {
     const Tensor i = c.row_major(c.broadcast(wrapped(c, *indices[d], self.dims()[d]), shape));
@@ -86,10 +99,61 @@ Results index(const Call& c) {
   return c.wrap(c.build().gather(self.value, c.build().concatenate(parts, rank), g));
 }
 
+std::string out_of_bounds(int64_t dim, int64_t size) {
+  return str("index {} is out of bounds for dimension ", dim, " with size ", size);
+}
+
+std::vector<Failure> check_embedding(const Call& c) {
+  if (c.result().num_elements() == 0) return {};
+  const int64_t size = c.type("weight").dims[0];
+  return check_range(c, c.any_order("indices"), 0, size - 1,
+                     {Problem::Kind::kIndexError, "index out of range in self"});
+}
+
+std::vector<Failure> check_gather(const Call& c) {
+  const Dims dims = c.type("self").dims;
+  const int64_t dim = c.axis("dim", static_cast<int64_t>(dims.size()));
+  const int64_t size = dims.empty() ? 1 : dims[dim];
+  return check_range(c, c.any_order("index"), 0, size - 1,
+                     {Problem::Kind::kRuntimeError, out_of_bounds(dim, size)});
+}
+
+// Eager looks at all indices of one element before the next, and counts the index tensors, not
+// self's dims.
+std::vector<Failure> check_index(const Call& c) {
+  if (c.result().num_elements() == 0) return {};
+  const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
+  const IndexedDims indexed = indexed_dims(c, indices);
+  const Dims dims = c.type("self").dims;
+  std::vector<Failure> failures;
+  std::vector<Tensor> firsts;
+  for (const int64_t d : indexed.dims) {
+    const int64_t size = dims[d];
+    const Tensor i = c.row_major(c.broadcast(*indices[d], indexed.shape));
+    firsts.push_back(first_true(c, outside(c, i, -size, size - 1)));
+    const auto position = static_cast<int64_t>(failures.size());
+    failures.push_back({{},
+                        element_at(c, i, firsts.back()),
+                        {Problem::Kind::kIndexError, out_of_bounds(position, size)}});
+  }
+  for (size_t k = 0; k < failures.size(); ++k) {
+    const Tensor nowhere = c.splat_like(firsts[k], 0);
+    failures[k].bad = c.compare(hlo::Direction::kNe, firsts[k],
+                                {c.build().constant(kNowhere, nowhere.value.type), {}});
+    for (size_t other = 0; other < failures.size(); ++other) {
+      if (other == k) continue;
+      const auto direction = other < k ? hlo::Direction::kLt : hlo::Direction::kLe;
+      failures[k].bad =
+          c.emit(Op::kAnd, {failures[k].bad, c.compare(direction, firsts[k], firsts[other])});
+    }
+  }
+  return failures;
+}
+
 constexpr Entry kRules[] = {
-    {"aten::embedding", embedding},
-    {"aten::gather", gather},
-    {"aten::index.Tensor", index},
+    {"aten::embedding", embedding, {}, check_embedding},
+    {"aten::gather", gather, {}, check_gather},
+    {"aten::index.Tensor", index, {}, check_index},
 };
 static_assert(sorted(kRules));
 

@@ -1,6 +1,7 @@
 #include "lower/lower.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "lower/lowering.h"
@@ -8,6 +9,8 @@
 
 namespace torch_pjrt::lower {
 namespace {
+
+const Type kDrawType{DType::kI64, {2}};
 
 std::string precision_name(Precision precision) {
   switch (precision) {
@@ -26,6 +29,22 @@ std::string donation(int32_t result) {
   return result < 0 ? "" : str("{tf.aliasing_output = ", result, " : i32}");
 }
 
+void for_each_value(const Arg& arg, const std::function<void(ValueId)>& f) {
+  if (const auto* ref = std::get_if<ValueRef>(&arg.v)) f(ref->id);
+  if (const auto* list = std::get_if<ArgList>(&arg.v)) {
+    for (const Arg& a : *list) for_each_value(a, f);
+  }
+}
+
+void for_each_value(const Node& node, const std::function<void(ValueId)>& f) {
+  for (const NamedArg& a : node.args) for_each_value(a.arg, f);
+}
+
+std::optional<ValueId> first_tensor(const Node& node) {
+  const auto* ref = node.args.empty() ? nullptr : std::get_if<ValueRef>(&node.args[0].arg.v);
+  return ref != nullptr ? std::optional(ref->id) : std::nullopt;
+}
+
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -35,6 +54,9 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       builder_(precision_name(options.precision)),
       values_(graph.num_values),
       input_of_value_(graph.num_values, -1),
+      node_of_value_(graph.num_values, -1),
+      lowered_(graph.nodes.size()),
+      permitted_(graph.nodes.size()),
       result_of_input_(graph.inputs.size(), -1),
       dtypes_(graph.num_values),
       ranks_(graph.num_values) {
@@ -58,9 +80,13 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
     draw_of_value_[graph.draws[i]] = static_cast<int32_t>(i);
     note(graph.draws[i], {DType::kI64, {2}, {1}, 0});
   }
-  for (const Node& node : graph.nodes) {
-    for (size_t k = 0; k < node.results.size(); ++k)
-      note(node.first_result + static_cast<ValueId>(k), node.results[k]);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    for (size_t k = 0; k < node.results.size(); ++k) {
+      const auto id = node.first_result + static_cast<ValueId>(k);
+      note(id, node.results[k]);
+      node_of_value_[id] = static_cast<int32_t>(n);
+    }
   }
 }
 
@@ -70,20 +96,30 @@ Type Lowering::concrete(const SymType& type) const {
   return result;
 }
 
+Type Lowering::type(ValueId id) const {
+  const int32_t n = node_of_value_[id];
+  if (draw_of_value_.contains(id)) return kDrawType;
+  if (n < 0) return concrete(graph_.inputs[input_of_value_[id]].type);
+  const Node& node = graph_.nodes[n];
+  return concrete(node.results[id - node.first_result]);
+}
+
 const Tensor& Lowering::value(ValueId id) {
   std::optional<Tensor>& value = values_[id];
-  if (!value) value = argument(id);
+  if (!value && node_of_value_[id] >= 0) {
+    lower_with_arguments(static_cast<size_t>(node_of_value_[id]));
+  } else if (!value) {
+    value = argument(id);
+  }
   return *value;
 }
 
 Tensor Lowering::argument(ValueId id) {
   if (const auto draw = draw_of_value_.find(id); draw != draw_of_value_.end()) {
-    const Type type{DType::kI64, {2}};
-    program_.arguments.push_back({ProgramArgument::Kind::kDraw, draw->second, type});
-    return {builder_.argument(type), row_major(1)};
+    program_.arguments.push_back({ProgramArgument::Kind::kDraw, draw->second, kDrawType});
+    return {builder_.argument(kDrawType), row_major(1)};
   }
   const int32_t index = input_of_value_[id];
-  if (index < 0) fail(Code::kInternal, "lower: the value %", id, " is read before it is computed");
   const Order& order = signature_.input_orders[index];
   Type type = concrete(graph_.inputs[index].type);
   type.dims = permute(type.dims, order);
@@ -104,7 +140,68 @@ hlo::Value Lowering::scalar(Slot slot) {
   return it->second;
 }
 
-void Lowering::lower_node(const Node& node) {
+void Lowering::lower_with_arguments(size_t index) {
+  std::vector<bool> needed(index + 1);
+  needed[index] = true;
+  for (size_t n = index + 1; n-- > 0;) {
+    if (!needed[n] || lowered_[n]) continue;
+    for_each_value(graph_.nodes[n], [&](ValueId id) {
+      if (node_of_value_[id] >= 0) needed[node_of_value_[id]] = true;
+    });
+  }
+  for (size_t n = 0; n <= index; ++n) {
+    if (needed[n]) lower_node(n);
+  }
+}
+
+void Lowering::lower_checks() {
+  std::vector<Failure> failures;
+  for (const Node& node : graph_.nodes) {
+    const Entry* entry = find_rule(node.op);
+    if (entry == nullptr || entry->check == nullptr) continue;
+    for (Failure& f : entry->check(Call(*this, node))) failures.push_back(std::move(f));
+  }
+  if (failures.empty()) return;
+  const Type type{DType::kI64, {}};
+  hlo::Value problem = builder_.constant(0, type);
+  hlo::Value value = problem;
+  for (size_t k = failures.size(); k-- > 0;) {  // the first one counts
+    const hlo::Value number = builder_.constant(static_cast<int64_t>(k) + 1, type);
+    const hlo::Value& bad = failures[k].bad.value;
+    problem = builder_.elementwise(Op::kSelect, {bad, number, problem});
+    value = builder_.elementwise(Op::kSelect, {bad, failures[k].value.value, value});
+  }
+  for (Failure& f : failures) program_.problems.push_back(std::move(f.problem));
+  ok_ = builder_.compare(hlo::Direction::kEq, problem, builder_.constant(0, type));
+  const std::vector<hlo::Value> parts = {builder_.reshape(problem, {1}),
+                                         builder_.reshape(value, {1})};
+  status_ = builder_.concatenate(parts, 0);
+}
+
+std::optional<hlo::Value> Lowering::write_permit(const Node& node) {
+  const std::optional<ValueId> self = first_tensor(node);
+  if (!ok_ || !self) return std::nullopt;
+  const bool on_mutated = std::ranges::any_of(graph_.mutations, [&](const Mutation& m) {
+    return is_permitted(*self, graph_.inputs[m.input].value);
+  });
+  if (!on_mutated) return std::nullopt;
+  permitted_[node_of_value_[node.first_result]] = true;
+  return ok_;
+}
+
+bool Lowering::is_permitted(ValueId id, ValueId input) const {
+  while (id != input) {
+    const int32_t n = node_of_value_[id];
+    if (n < 0 || !permitted_[n]) return false;
+    id = *first_tensor(graph_.nodes[n]);
+  }
+  return true;
+}
+
+void Lowering::lower_node(size_t index) {
+  if (lowered_[index]) return;
+  lowered_[index] = true;
+  const Node& node = graph_.nodes[index];
   const Entry* entry = find_rule(node.op);
   if (entry == nullptr) fail(Code::kUnsupported, node.op, " has no rule", at_source(node));
   const Call call(*this, node);
@@ -155,16 +252,28 @@ void Lowering::add_mutation(int32_t index, const Mutation& mutation) {
     fail(Code::kInternal, "lower: the new value of ", input.name, " is ", to_string(got), ", not ",
          to_string(wanted));
   }
-  if (options_.donate) value(input.value);  // an argument although nothing may read it
-  add_result(ProgramResult::Kind::kMutation, index, t, signature_.input_orders[mutation.input]);
+  const Order& order = signature_.input_orders[mutation.input];
+  if (!ok_ || is_permitted(mutation.value, input.value)) {
+    if (options_.donate) value(input.value);  // an argument although nothing may read it
+    add_result(ProgramResult::Kind::kMutation, index, t, order);
+    return;
+  }
+  const hlo::Value changed = reordered(t, order);
+  const hlo::Value old = value(input.value).value;
+  const Tensor kept{builder_.elementwise(Op::kSelect, {*ok_, changed, old}), order};
+  add_result(ProgramResult::Kind::kMutation, index, kept, order);
+}
+
+hlo::Value Lowering::reordered(const Tensor& tensor, const Order& order) {
+  const Dims from = inverse(tensor.order);
+  Dims permutation;
+  for (const int64_t d : order) permutation.push_back(from[d]);
+  return builder_.transpose(tensor.value, permutation);
 }
 
 void Lowering::add_result(ProgramResult::Kind kind, int32_t index, const Tensor& tensor,
                           const Order& order) {
-  const Dims from = inverse(tensor.order);
-  Dims permutation;
-  for (const int64_t d : order) permutation.push_back(from[d]);
-  const hlo::Value v = builder_.transpose(tensor.value, permutation);
+  const hlo::Value v = reordered(tensor, order);
   results_.push_back(v);
   program_.results.push_back({kind, index, v.type, order, tensor.dims()});
 }
@@ -177,6 +286,7 @@ void Lowering::lower_outputs() {
   for (size_t k = 0; k < graph_.mutations.size(); ++k) {
     add_mutation(static_cast<int32_t>(k), graph_.mutations[k]);
   }
+  if (status_) add_result(ProgramResult::Kind::kStatus, -1, {*status_, {0}}, {0});
   if (options_.donate) add_output_memory();
 }
 
@@ -191,7 +301,8 @@ void Lowering::add_output_memory() {
 }
 
 Program Lowering::run() {
-  for (const Node& node : graph_.nodes) lower_node(node);
+  lower_checks();
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) lower_node(n);
   lower_outputs();
   program_.text = builder_.module(results_);
   return std::move(program_);

@@ -43,24 +43,34 @@ struct ProgramArgument {
   int32_t result = -1;  // kMutatedInput, kOutputMemory: in Program::results
 };
 
-// One result of @main, dense in memory in the order `order`: outputs first, then mutations.
+// One result of @main, dense in memory in the order `order`: outputs first, then mutations, then
+// the status if there is any problem to report.
 struct ProgramResult {
   enum class Kind : uint8_t {
     kOutput,
     kMutation,  // the new value of an input, in that input's order
+    kStatus,    // i64[2]: 0, or 1 + the first problem's index in Program::problems; its value
   };
   Kind kind;
-  int32_t index;  // in Graph::outputs, Graph::mutations
+  int32_t index;  // in Graph::outputs, Graph::mutations; unused for kStatus
   Type type;      // physical dims, row-major
   Order order;    // memory order of the logical dims
   Dims
       dims;  // logical dims of what the program computes: 1 where the output is expanded (stride 0)
 };
 
+// What values of the arguments can be wrong with: eager's exception.
+struct Problem {
+  enum class Kind : uint8_t { kIndexError, kRuntimeError };
+  Kind kind;
+  std::string message;  // "{}" stands for the offending value
+};
+
 struct Program {
   std::string text;  // StableHLO
   std::vector<ProgramArgument> arguments;
   std::vector<ProgramResult> results;
+  std::vector<Problem> problems;
 };
 
 // Throws kUnsupported for an op without a rule, and kInternal, naming the op and both types, when a

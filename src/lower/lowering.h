@@ -1,5 +1,8 @@
 // The state of one lowering: which HLO value stands for which graph value, and the program's
 // arguments so far.
+//
+// Checks of values come first, with the nodes that they read, so that all that writes to an input's
+// memory may depend on whether they pass.
 #pragma once
 
 #include <map>
@@ -24,20 +27,29 @@ class Lowering {
     return graph_.exprs.evaluate(size, signature_.symbols);
   }
   Type concrete(const SymType& type) const;
-  // A graph value; an input or a draw becomes an argument of the program at its first use.
+  // A graph value. At its first use a graph input or a draw becomes an argument of the program, and
+  // a node that hasn't been lowered is, after those that it depends on.
   const Tensor& value(ValueId id);
   // A value scalar as a 0-d argument of its kind's type.
   hlo::Value scalar(Slot slot);
+  Type type(ValueId id) const;
   DType dtype(ValueId id) const { return dtypes_[id]; }
   int64_t rank(ValueId id) const { return ranks_[id]; }
+  // Whether the checks pass, for a node that may write to a mutated input in place.
+  std::optional<hlo::Value> write_permit(const Node& node);
 
  private:
   Tensor argument(ValueId id);
-  void lower_node(const Node& node);
+  void lower_node(size_t index);
+  void lower_with_arguments(size_t index);
+  void lower_checks();
+  // Whether the value is the input's old one where the checks fail.
+  bool is_permitted(ValueId id, ValueId input) const;
   void lower_outputs();
   void add_output(int32_t index, const Output& output);
   void add_mutation(int32_t index, const Mutation& mutation);
   void add_output_memory();
+  hlo::Value reordered(const Tensor& tensor, const Order& order);
   // A value that the program gives back, in that memory order.
   void add_result(ProgramResult::Kind kind, int32_t index, const Tensor& tensor,
                   const Order& order);
@@ -48,7 +60,12 @@ class Lowering {
   hlo::Builder builder_;
   Program program_;
   std::vector<std::optional<Tensor>> values_;
-  std::vector<int32_t> input_of_value_;   // -1: no input
+  std::vector<int32_t> input_of_value_;  // -1: no input
+  std::vector<int32_t> node_of_value_;   // -1: a graph input or a draw
+  std::vector<bool> lowered_;            // nodes
+  std::vector<bool> permitted_;          // nodes that write only where the checks pass
+  std::optional<hlo::Value> ok_;         // 0-d: the checks pass; none if there are no checks
+  std::optional<hlo::Value> status_;
   std::vector<int32_t> result_of_input_;  // the result that is its new value; -1: not mutated
   std::map<ValueId, int32_t> draw_of_value_;
   std::vector<DType> dtypes_;

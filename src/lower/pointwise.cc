@@ -1,6 +1,7 @@
 // Elementwise arithmetic.
 #include <numbers>
 
+#include "lower/check.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -146,6 +147,8 @@ Results to_result_type(const Call& c) { return c.convert(c.any_order(0), c.resul
 
 Results reciprocal(const Call& c) { return c.emit(Op::kDivide, {c.splat(1), c.aligned(0)}); }
 
+std::vector<Failure> zero_divisor(const Call& c) { return check_divisor(c, 1); }
+
 constexpr Entry kRules[] = {
     {"aten::_to_copy", to_result_type},
     {"aten::abs", unary<Op::kAbs>},
@@ -163,9 +166,9 @@ constexpr Entry kRules[] = {
     {"aten::cos", unary<Op::kCosine>},
     {"aten::detach", same},
     {"aten::div.Scalar", binary<Op::kDivide>},
-    {"aten::div.Scalar_mode", divide_mode},
+    {"aten::div.Scalar_mode", divide_mode, {}, zero_divisor},
     {"aten::div.Tensor", binary<Op::kDivide>},
-    {"aten::div.Tensor_mode", divide_mode},
+    {"aten::div.Tensor_mode", divide_mode, {}, zero_divisor},
     {"aten::erf", unary<Op::kErf>},
     {"aten::exp", unary<Op::kExponential>},
     {"aten::expm1", unary<Op::kExponentialMinusOne>},
@@ -186,8 +189,8 @@ constexpr Entry kRules[] = {
     {"aten::pow.Tensor_Tensor", power},
     {"aten::reciprocal", reciprocal},
     {"aten::relu", relu},
-    {"aten::remainder.Scalar", remainder},
-    {"aten::remainder.Tensor", remainder},
+    {"aten::remainder.Scalar", remainder, {}, zero_divisor},
+    {"aten::remainder.Tensor", remainder, {}, zero_divisor},
     {"aten::round", unary<Op::kRoundNearestEven>},
     {"aten::rsqrt", unary<Op::kRsqrt>},
     {"aten::sigmoid", unary<Op::kLogistic>},

@@ -76,11 +76,13 @@ class Call {
 
   // --- values
   ScalarClass scalar_class(ArgKey key) const;    // of a value; kOther for a tensor
+  bool is_nonzero(ArgKey key) const;             // a value that can't be 0 in any call
   Tensor scalar(ArgKey key, DType dtype) const;  // a value or a 0-d tensor, converted
 
   // --- tensors
   // The argument's element type: a tensor's own, or a scalar's kind (bool, i64, f64).
   DType dtype(ArgKey key) const;
+  Type type(ArgKey key) const;         // of a tensor, logical dims; computes nothing
   Tensor any_order(ArgKey key) const;  // as it comes
   Tensor tensor(ArgKey key) const;     // in logical (row-major) order, own dtype
   Tensor tensor(ArgKey key, const Order& order) const;
@@ -121,6 +123,11 @@ class Call {
   // Inserts size-1 dims where `axes` were dropped from a tensor of rank t.rank() + axes.size().
   Tensor keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const;
 
+  // For an op that writes to a part of its first argument: if this gives a 0-d bool, the rule has
+  // to write nothing where that is false. Then the op stays in place on an input that it mutates,
+  // though a check of the program may fail.
+  std::optional<Tensor> write_permit() const;
+
   [[noreturn]] void unsupported(const std::string& what) const;  // names the op and the user's line
 
  private:
@@ -136,6 +143,17 @@ class Call {
 };
 
 using Rule = Results (*)(const Call&);
+
+// One thing that can be wrong with the values of an op's arguments.
+struct Failure {
+  Tensor bad;    // 0-d bool
+  Tensor value;  // 0-d i64, for the message; anything where nothing is bad
+  Problem problem;
+};
+
+// All of them, in eager's order, from the arguments alone: what the check reads is computed before
+// the rest of the program. If one is bad, the call raises and no input changes.
+using Check = std::vector<Failure> (*)(const Call&);
 
 // How a schema argument of an op is taken, where the default (Scalar and float are values, all else
 // structure) is wrong.
@@ -154,6 +172,7 @@ struct Entry {
   std::string_view op;
   Rule rule;
   std::array<RoleOf, 3> exceptions = {};
+  Check check = nullptr;
 };
 
 // One table per family, each sorted by op; rules.cc lists them.

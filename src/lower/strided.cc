@@ -74,8 +74,12 @@ Results as_strided_scatter(const Call& c) {
   const hlo::Value source = c.build().reshape(c.tensor("src").value, {n});
   hlo::Value storage;
   if (is_run(v)) {
+    const hlo::Value old = c.build().slice(v.storage, {v.offset}, {v.offset + n}, {1});
+    const std::optional<Tensor> permit = c.write_permit();
+    const hlo::Value run =
+        permit ? c.build().elementwise(Op::kSelect, {permit->value, source, old}) : source;
     const std::vector<hlo::Value> start = {c.build().constant(v.offset, {DType::kI64, {}})};
-    storage = c.build().dynamic_update_slice(v.storage, source, start);
+    storage = c.build().dynamic_update_slice(v.storage, run, start);
   } else {
     hlo::Scatter s;
     s.inserted_window_dims = s.scatter_dims_to_operand_dims = {0};

@@ -48,7 +48,9 @@ void bind_program(nb::module_& m) {
       .def(
           "__call__",
           [](compile::Program& program, nb::handle list) {
-            return nb::steal(call_boxed(program, list.ptr()));
+            PyObject* outputs = call_boxed(program, list.ptr());
+            if (!outputs) throw nb::python_error();
+            return nb::steal(outputs);
           },
           nb::arg("inputs"));
   m.def("lower_text", &compile::lower_text, nb::arg("graph"),

@@ -63,9 +63,15 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
     arguments.push_back(argument(PyTuple_GET_ITEM(held.get(), i), i));
   }
   std::vector<aten::Result> results;
-  {
+  try {
     Gil gil;
     results = aten::call(program, arguments, gil);
+  } catch (const c10::IndexError& error) {
+    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+    return nullptr;
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+    return nullptr;
   }
   Ref outputs = checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (size_t i = 0; i < results.size(); ++i) {

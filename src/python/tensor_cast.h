@@ -8,7 +8,8 @@
 namespace torch_pjrt::python {
 
 // Calls the program by the boxed convention: takes a list of tensors and ints, which it clears, and
-// returns a new list. After an exception the list is as it was.
+// returns a new list. After an exception the list is as it was. Null with Python's exception set
+// where PyTorch's code raised, or values that eager doesn't take either did.
 PyObject* call_boxed(compile::Program& program, PyObject* list);
 
 // aten::align() of a list of tensors.

@@ -40,6 +40,7 @@ class Call {
     const auto copied =
         program_.run(found_, arguments_, symbols_, memory_pointers_, lock_, draws);
     copied_.insert(copied_.end(), copied.begin(), copied.end());
+    check_status();
     const c10::AutoGradMode no_grad(false);
     write_back();
     if (!copied_.empty()) program_.report(copied_);
@@ -128,11 +129,28 @@ class Call {
         memory_pointers_.push_back(const_cast<void*>(arguments_[form.index].tensor.data));
         continue;
       }
+      if (form.kind == compile::ResultForm::Kind::kStatus) {
+        memory_.emplace_back();
+        memory_pointers_.push_back(&status_);
+        continue;
+      }
       const bool is_output = form.kind == compile::ResultForm::Kind::kDense;
       memory_.push_back(is_output ? empty(form.dims, form.strides, form.dtype)
                                   : empty(form.memory_dims, form.memory_strides, form.dtype));
       memory_pointers_.push_back(memory_.back().unsafeGetTensorImpl()->mutable_data());
     }
+  }
+
+  // Raises what eager would for the values of this call.
+  void check_status() const {
+    if (status_.problem == 0) return;
+    const lower::Problem& problem = found_.entry->problems.at(status_.problem - 1);
+    std::string message = problem.message;
+    if (const size_t place = message.find("{}"); place != std::string::npos) {
+      message.replace(place, 2, std::to_string(status_.value));
+    }
+    TORCH_CHECK_INDEX(problem.kind != lower::Problem::Kind::kIndexError, message);
+    TORCH_CHECK(false, message);
   }
 
   // What was written to our copies of mutated inputs.
@@ -158,6 +176,7 @@ class Call {
       case compile::ResultForm::Kind::kExpanded:
         return memory_[i].as_strided(form.dims, form.strides);
       case compile::ResultForm::Kind::kInput:
+      case compile::ResultForm::Kind::kStatus:
       case compile::ResultForm::Kind::kGaps:
         break;
     }
@@ -202,7 +221,7 @@ class Call {
     std::vector<Result> outputs(graph_.outputs.size());
     for (size_t i = 0; i < memory_.size(); ++i) {
       const compile::ResultForm& form = found_.entry->results[i];
-      if (form.kind != compile::ResultForm::Kind::kInput) outputs[form.index] = result(i);
+      if (memory_[i].defined()) outputs[form.index] = result(i);
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Output& output = graph_.outputs[i];
@@ -225,8 +244,12 @@ class Call {
   std::vector<run::Copied> copied_;
   compile::Program::Found found_{nullptr, run::Origin::kMemory};
   std::vector<int64_t> symbols_;
-  std::vector<at::Tensor> memory_;  // of the results; undefined where it is an input's
+  std::vector<at::Tensor> memory_;  // of the results; undefined where that is another's
   std::vector<void*> memory_pointers_;
+  struct alignas(pjrt::kHostAlignment) {
+    int64_t problem = 0;  // 0, or 1 + its index
+    int64_t value = 0;
+  } status_;
 };
 
 }  // namespace

@@ -22,8 +22,9 @@ struct Argument {
 using Result = std::variant<std::monostate, at::Tensor, bool, int64_t, double>;
 
 // Runs the program; inputs that the graph mutates hold their new values when it returns, and after
-// an Error of the plugin anything. The arguments' tensors stay alive and as they are until it
-// returns, also while the lock is released. Any thread may call it.
+// an Error of the plugin anything. Throws c10::Error or c10::IndexError, as eager does, for values
+// that an op can't take; then mutated inputs are unchanged. The arguments' tensors stay alive and
+// as they are until it returns, also while the lock is released. Any thread may call it.
 std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
                          run::HostLock& lock);
 

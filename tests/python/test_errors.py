@@ -73,16 +73,6 @@ def test_an_unsupported_dtype() -> None:
     check(error, "unsupported", "complex64", __file__)
 
 
-def test_two_outputs_that_share_their_memory() -> None:
-    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        y = x + 1
-        return y, y.view(-1)
-
-    check(
-        error_of(f, torch.randn(2, 3)), "unsupported", "share their memory", "y.clone()", __file__
-    )
-
-
 def test_a_higher_order_op() -> None:
     def f(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))

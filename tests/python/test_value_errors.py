@@ -1,0 +1,218 @@
+"""Values that an op can't take raise eager's exception, and change no input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import torch_pjrt
+
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.plugin]
+
+Mode = Callable[[], AbstractContextManager[Any]]
+MODES = [torch.enable_grad, torch.no_grad, torch.inference_mode]
+exactly = {"rtol": 0, "atol": 0}
+
+
+def compiled(function: Any, **kwargs: Any) -> Any:
+    return torch.compile(function, backend="pjrt", **kwargs)
+
+
+def error_of(function: Any, *inputs: Any) -> tuple[type, str]:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        function(*inputs)
+    return caught.type, str(caught.value)
+
+
+def ints(*values: Any, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+def indexed(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x[i] * 2
+
+
+def second(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x[:, i] * 2
+
+
+def both(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x[i[0], i[1]] * 2
+
+
+def gathered(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.gather(1, i) + 1
+
+
+def embedded(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.embedding(i, x) + 1
+
+
+ZERO_DIVISION = (RuntimeError, "ZeroDivisionError")
+TABLE = torch.arange(12.0).reshape(4, 3)
+INDICES = [  # function, good, bad
+    (indexed, ints(0, -4, 3), [ints(0, 4, 9), ints(0, 1, -5), ints(2**40, 0, 0)]),
+    (indexed, ints([0], [1]), [ints([3], [4])]),
+    (indexed, ints(1, 2, dtype=torch.int32), [ints(1, -6, dtype=torch.int32)]),
+    (indexed, torch.tensor(2), [torch.tensor(4), torch.tensor(-5)]),
+    (second, ints([0, -3]), [ints([0, 3])]),
+    (
+        both,
+        ints([0, -1], [2, 0]),
+        [ints([0, 9], [7, 0]), ints([9, 0], [0, 7]), ints([9, 0], [9, 0])],
+    ),
+    (gathered, ints([0, 2], [1, 1]), [ints([0, 3], [4, 0]), ints([0, 1], [0, -1])]),
+    (embedded, ints(0, 3), [ints(0, 4), ints(-1, 0)]),
+    (embedded, ints([0, 3], dtype=torch.int32), [ints([5, 3], dtype=torch.int32)]),
+]
+
+
+@pytest.mark.parametrize(("function", "good", "bad"), INDICES)
+def test_indices(function: Any, good: torch.Tensor, bad: list[torch.Tensor]) -> None:
+    fast = compiled(function)
+    for wrong in bad:
+        assert_close(fast(TABLE, good), function(TABLE, good), **exactly)
+        assert error_of(fast, TABLE, wrong) == error_of(function, TABLE, wrong)
+    assert_close(fast(TABLE, good), function(TABLE, good), **exactly)
+    assert torch_pjrt.stats()["compiles"] <= 1
+
+
+def floor(a: Any, b: Any) -> Any:
+    return a // b
+
+
+def truncated(a: Any, b: Any) -> Any:
+    return torch.div(a, b, rounding_mode="trunc")
+
+
+def rest(a: Any, b: Any) -> Any:
+    return a % b
+
+
+@pytest.mark.parametrize("function", [floor, truncated, rest], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_integer_division_by_zero(function: Any, dtype: torch.dtype) -> None:
+    fast = compiled(function)
+    a, good, bad = (ints(*v, dtype=dtype) for v in ((7, 8, 9), (2, 3, 4), (2, 0, 4)))
+    assert_close(fast(a, good), function(a, good), **exactly)
+    assert error_of(fast, a, bad) == error_of(function, a, bad) == ZERO_DIVISION
+    assert error_of(fast, a, bad[1]) == ZERO_DIVISION
+    assert_close(fast(a, good), function(a, good), **exactly)
+    assert_close(fast(a / 2.0, bad / 2.0), function(a / 2.0, bad / 2.0), equal_nan=True)
+
+
+def test_division_by_a_number() -> None:
+    for function in (floor, truncated, rest):
+        assert error_of(compiled(function), ints(1, 2), 0) == ZERO_DIVISION
+        assert_close(compiled(function)(ints(7, -7), 2), function(ints(7, -7), 2), **exactly)
+
+
+def test_nothing_to_divide_or_index() -> None:
+    fast = compiled(floor)
+    assert fast(ints(), ints(0)).shape == (0,)
+    assert compiled(indexed)(torch.zeros(4, 0), ints(9)).shape == (1, 0)
+
+
+def test_the_first_of_several_counts() -> None:
+    def f(x: torch.Tensor, i: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        return x[i] * (i // d).unsqueeze(1)
+
+    fast = compiled(f)
+    for i, d in ((ints(4), ints(0)), (ints(0), ints(0)), (ints(4), ints(1))):
+        assert error_of(fast, TABLE, i, d) == error_of(f, TABLE, i, d)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mutated_inputs_keep_their_values(mode: Mode) -> None:
+    def step(count: torch.Tensor, cache: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        count.add_(1)
+        cache.mul_(2)
+        return cache[i] + count
+
+    fast = compiled(step)
+    count, cache = torch.zeros(16), torch.ones(4, 16)
+    addresses = count.data_ptr(), cache.data_ptr()
+    with mode():
+        fast(count, cache, ints(1))
+        for _ in range(2):
+            assert error_of(fast, count, cache, ints(4))[0] is IndexError
+            assert_close(count, torch.ones(16), **exactly)
+            assert_close(cache, torch.full((4, 16), 2.0), **exactly)
+        assert_close(fast(count, cache, ints(-1)), torch.full((1, 16), 6.0), **exactly)
+    assert (count.data_ptr(), cache.data_ptr()) == addresses
+    counts = torch_pjrt.stats()
+    assert (counts["copied_inputs"], counts["device_to_host_bytes"]) == (0, 0)
+
+
+def test_mutated_inputs_with_gaps_keep_their_values() -> None:
+    def step(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x[i] * 2
+
+    fast = compiled(step)
+    base = torch.arange(16.0).reshape(4, 4)
+    assert error_of(fast, base[:, ::2], ints(7))[0] is IndexError
+    assert_close(base, torch.arange(16.0).reshape(4, 4), **exactly)
+    fast(base[:, ::2], ints(3))
+    assert_close(base[:, ::2], torch.arange(16.0).reshape(4, 4)[:, ::2] + 1, **exactly)
+
+
+def test_overlapping_mutated_inputs_keep_their_values() -> None:
+    def step(a: torch.Tensor, b: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        b.mul_(2)
+        return a[i] + b[i]
+
+    fast = compiled(step)
+    ours, theirs = torch.arange(32.0), torch.arange(32.0)
+    assert error_of(fast, ours[:16], ours[8:24], ints(16))[0] is IndexError
+    assert_close(ours, theirs, **exactly)
+    for _ in range(2):
+        y = fast(ours[:16], ours[8:24], ints(3))
+        assert_close(y, step(theirs[:16], theirs[8:24], ints(3)), **exactly)
+        assert_close(ours, theirs, **exactly)
+
+
+def test_an_index_that_comes_from_the_mutated_input() -> None:
+    def step(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return table[x]
+
+    fast = compiled(step)
+    x, table = ints(1, 2), torch.arange(4.0)
+    assert_close(fast(x, table), torch.tensor([2.0, 3.0]), **exactly)
+    assert error_of(fast, x, table) == (
+        IndexError,
+        "index 4 is out of bounds for dimension 0 with size 4",
+    )
+    assert_close(x, ints(2, 3), **exactly)
+
+
+def test_under_autograd() -> None:
+    weight = TABLE.clone().requires_grad_()
+    fast = compiled(embedded)
+    assert_close(fast(weight, ints(1)), embedded(weight, ints(1)))
+    assert error_of(fast, weight, ints(4)) == (IndexError, "index out of range in self")
+    assert_close(fast(weight, ints(2)), embedded(weight, ints(2)))
+
+
+def test_dynamic_sizes() -> None:
+    fast = compiled(indexed, dynamic=True)
+    for n in (3, 5):
+        x = torch.randn(n, 2)
+        assert_close(fast(x, ints(n - 1, -n)), indexed(x, ints(n - 1, -n)))
+        assert error_of(fast, x, ints(n, 0)) == error_of(indexed, x, ints(n, 0))
+
+
+def test_a_symbol_as_divisor() -> None:
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return i // (x.shape[0] - 4)
+
+    fast = compiled(f, dynamic=True)
+    assert_close(fast(torch.ones(6), ints(7)), ints(3), **exactly)
+    assert error_of(fast, torch.ones(4), ints(7)) == ZERO_DIVISION
