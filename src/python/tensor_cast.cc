@@ -1,9 +1,11 @@
 #include "python/tensor_cast.h"
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "base/error.h"

@@ -99,3 +99,11 @@ def test_an_error_within_a_call_leaves_nothing_compiled() -> None:
 
 def test_error_is_a_runtime_error() -> None:
     assert issubclass(torch_pjrt.Error, RuntimeError)
+
+
+def test_no_memory_for_an_output() -> None:
+    """As in eager; the message is of some lines, without C++ frames."""
+    huge = 1 << 45
+    with pytest.raises(RuntimeError, match="can't allocate memory") as caught:
+        torch.compile(lambda x: x.expand(huge, 4) + 1, backend="pjrt")(torch.ones(4))
+    assert "frame #" not in str(caught.value)
