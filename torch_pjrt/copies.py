@@ -20,7 +20,11 @@ class CopyWarning(UserWarning):
 
 
 _SHOWN = 5  # names in a message
-_OUTSIDE = tuple(str(Path(module).parent) + os.sep for module in (torch.__file__, __file__))
+# Whose frames are not the user's: torch's, ours, and code that torch.fx makes.
+_NOT_THE_USERS = (
+    *(str(Path(module).parent) + os.sep for module in (torch.__file__, __file__)),
+    "<eval_with_key>",
+)
 
 # What the core says -> what is wrong with the inputs, and what to do.
 _REASONS = {
@@ -64,8 +68,8 @@ def warn(copied: Sequence[tuple[str, str]]) -> None:
 
 
 def _users_frame() -> int:
-    """The stack level, seen from the caller, of the innermost frame outside of torch and us."""
+    """The stack level, seen from the caller, of the innermost frame of the user's."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OUTSIDE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         level, frame = level + 1, frame.f_back
     return level

@@ -67,6 +67,14 @@ def test_a_copy_is_warned_about_once_with_names_and_remedy() -> None:
         assert copied(fast, x) == 2  # no second warning
 
 
+def test_an_exported_module_is_warned_about_where_it_is_called() -> None:
+    exported = torch.export.export(torch.nn.Linear(4, 4), (torch.randn(2, 4),)).module()
+    exported.bias.data = crooked(4)
+    with pytest.warns(torch_pjrt.CopyWarning, match=r"bias\n") as caught:
+        torch.compile(exported, backend="pjrt")(torch.randn(2, 4))
+    assert caught[0].filename == __file__
+
+
 def test_each_input_is_warned_about() -> None:
     fast = torch.compile(lambda x, y: x + y, backend="pjrt")
     with pytest.warns(torch_pjrt.CopyWarning, match=": x\n"):
