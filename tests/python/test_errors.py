@@ -80,15 +80,6 @@ def test_a_higher_order_op() -> None:
     check(error_of(f, torch.ones(3)), "unsupported", "cond", __file__)
 
 
-def test_backward() -> None:
-    model = torch.nn.Linear(3, 2)
-    y = torch.compile(model, backend="pjrt")(torch.randn(4, 3))
-    with pytest.raises(torch_pjrt.Error) as caught:
-        y.sum().backward()
-    check(caught.value, "unsupported", "backward", "torch.no_grad()")
-    assert model.weight.grad is None
-
-
 def test_an_error_within_a_call_leaves_nothing_compiled() -> None:
     fast = torch.compile(torch.linalg.qr, backend="pjrt")
     for _ in range(2):
