@@ -173,6 +173,10 @@ Type Call::type(ArgKey key) const {
   return state_.type(ref->id);
 }
 
+int64_t Call::num_elements(ArgKey key) const {
+  return is_tensor(key) ? type(key).num_elements() : 1;
+}
+
 Tensor Call::any_order(ArgKey key) const {
   const auto* ref = std::get_if<ValueRef>(&find(key).v);
   if (ref == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no tensor");
@@ -344,18 +348,17 @@ Tensor Call::reshape(const Tensor& t, const Dims& dims) const {
 }
 
 Tensor Call::reduce(Op op, const Tensor& t, double init, const std::vector<int64_t>& axes) const {
+  return reduce(op, t, build().constant(init, {t.dtype(), {}}), axes);
+}
+
+Tensor Call::reduce(Op op, const Tensor& t, const hlo::Value& init,
+                    const std::vector<int64_t>& axes) const {
   std::vector<int64_t> positions;
-  Order order;
   for (size_t k = 0; k < t.order.size(); ++k) {
-    const int64_t d = t.order[k];
-    if (std::ranges::find(axes, d) != axes.end()) {
+    if (std::ranges::find(axes, t.order[k]) != axes.end())
       positions.push_back(static_cast<int64_t>(k));
-    } else {
-      order.push_back(d - std::ranges::count_if(axes, [d](int64_t a) { return a < d; }));
-    }
   }
-  const hlo::Value start = build().constant(init, {t.dtype(), {}});
-  return {build().reduce(op, t.value, start, positions), order};
+  return {build().reduce(op, t.value, init, positions), without(t.order, axes)};
 }
 
 Tensor Call::keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const {

@@ -20,12 +20,26 @@ std::vector<int64_t> spatial(const std::vector<int64_t>& values, int64_t rank) {
 
 namespace {
 
-Results convolution(const Call& c) {
-  if (c.flag("transposed")) c.unsupported("transposed convolution has no rule yet");
-  const Order order = image_order(c.options(), c.result().rank());
+// The kernel [in, out / groups, ..] of a transposed convolution as that of the convolution over the
+// spread input: [out, in / groups, ..], spatial dims reversed.
+Tensor turned(const Call& c, const Tensor& weight, int64_t groups) {
+  hlo::Builder& b = c.build();
+  const Dims dims = weight.dims();
+  Dims split = {groups, dims[0] / groups, dims[1]};
+  split.insert(split.end(), dims.begin() + 2, dims.end());
+  std::vector<int64_t> swap = row_major(static_cast<int64_t>(split.size()));
+  std::swap(swap[1], swap[2]);
+  Dims joined = dims;
+  joined[0] = groups * dims[1];
+  joined[1] = dims[0] / groups;
+  std::vector<int64_t> spatial_dims;
+  for (int64_t d = 2; d < weight.rank(); ++d) spatial_dims.push_back(d);
+  const hlo::Value swapped = b.transpose(b.reshape(weight.value, split), swap);
+  return c.wrap(b.reverse(b.reshape(swapped, joined), spatial_dims));
+}
+
+hlo::Convolution geometry(const Call& c, const Order& order, const Dims& kernel) {
   const int64_t rank = c.result().rank() - 2;
-  const Tensor input = c.tensor("input", order);
-  const Tensor weight = c.tensor("weight");
   const Order at = inverse(order);
   hlo::Convolution conv{};
   conv.input_batch = conv.output_batch = at[0];
@@ -42,6 +56,22 @@ Results convolution(const Call& c) {
   conv.lhs_dilation.assign(rank, 1);
   conv.rhs_dilation = spatial(c.integers("dilation"), rank);
   conv.feature_group_count = c.integer("groups");
+  if (!c.flag("transposed")) return conv;
+  const std::vector<int64_t> more = spatial(c.integers("output_padding"), rank);
+  for (int64_t d = 0; d < rank; ++d) {
+    conv.low[d] = conv.rhs_dilation[d] * (kernel[d + 2] - 1) - conv.low[d];
+    conv.high[d] = conv.low[d] + more[d];
+  }
+  std::swap(conv.strides, conv.lhs_dilation);
+  return conv;
+}
+
+Results convolution(const Call& c) {
+  const Order order = image_order(c.options(), c.result().rank());
+  const Tensor input = c.tensor("input", order);
+  Tensor weight = c.tensor("weight");
+  if (c.flag("transposed")) weight = turned(c, weight, c.integer("groups"));
+  const hlo::Convolution conv = geometry(c, order, weight.dims());
   Tensor result{c.build().convolution(input.value, weight.value, conv, opmath(c.result().dtype)),
                 order};
   if (c.is_none("bias")) return result;

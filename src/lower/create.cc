@@ -39,16 +39,29 @@ Results arange_start_step(const Call& c) {
   return ramp(c, &start, &step, dtype);
 }
 
+// start + k * step in the result's integer type.
+Results prims_iota(const Call& c) {
+  const DType dtype = c.result().dtype;
+  const Tensor start = c.scalar("start", dtype);
+  const Tensor step = c.scalar("step", dtype);
+  return ramp(c, &start, &step, dtype);
+}
+
 constexpr Entry kRules[] = {
     {"aten::arange", arange},
     {"aten::arange.start_step", arange_start_step},
+    {"aten::empty.memory_format", constant<0>},
+    {"aten::empty_permuted", constant<0>},
+    {"aten::empty_strided", constant<0>},
     {"aten::full", full},
     {"aten::full_like", full},
+    {"aten::new_empty_strided", constant<0>},
     {"aten::ones", constant<1>},
     {"aten::ones_like", constant<1>},
     {"aten::scalar_tensor", scalar_tensor},
     {"aten::zeros", constant<0>},
     {"aten::zeros_like", constant<0>},
+    {"prims::iota", prims_iota, {{{"start", Role::kValue}, {"step", Role::kValue}}}},
 };
 static_assert(sorted(kRules));
 

@@ -1,23 +1,13 @@
 // Reading by index tensors.
+#include <algorithm>
+
 #include "base/error.h"
 #include "lower/check.h"
+#include "lower/positions.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
 namespace {
-
-// i64 indices with negative ones counted from the end of a dim of that size.
-Tensor wrapped(const Call& c, const Tensor& index, int64_t size) {
-  const Tensor i = c.convert(index, DType::kI64);
-  const Tensor negative = c.compare(hlo::Direction::kLt, i, c.splat_like(i, 0));
-  return c.select(negative, c.emit(Op::kAdd, {i, c.splat_like(i, static_cast<double>(size))}), i);
-}
-
-Tensor with_last_dim(const Call& c, const Tensor& t) {
-  Dims dims = t.dims();
-  dims.push_back(1);
-  return c.reshape(t, dims);
-}
 
 Results embedding(const Call& c) {
   const Tensor weight = c.tensor("weight");
@@ -31,72 +21,98 @@ Results embedding(const Call& c) {
   return c.wrap(c.build().gather(weight.value, with_last_dim(c, indices).value, g));
 }
 
-// result[i][j].. = self[i][index[i][j]..].. along `dim`: one element a start, all other positions
-// by iota.
+// One element of `t` for each position of element_positions.
+Tensor elements_at(const Call& c, const Tensor& t, const hlo::Value& positions) {
+  hlo::Gather g;
+  g.collapsed_slice_dims = g.start_index_map = row_major(t.rank());
+  g.index_vector_dim = positions.type.rank() - 1;
+  g.slice_sizes = Dims(t.rank(), 1);
+  return c.wrap(c.build().gather(t.value, positions, g));
+}
+
+// result[i][j].. = self[i][index[i][j]..].. along `dim`.
 Results gather(const Call& c) {
   const Tensor self = c.tensor("self");
-  const Tensor index = c.tensor("index");
-  if (self.rank() == 0) return self;
+  if (self.rank() == 0) return c.reshape(c.broadcast(self, {1}), c.result().dims);
+  Tensor index = c.tensor("index");
+  if (index.rank() == 0) index = c.reshape(index, {1});
   const int64_t dim = c.axis("dim", self.rank());
-  std::vector<hlo::Value> parts;
-  for (int64_t d = 0; d < self.rank(); ++d) {
-    const Tensor position = d == dim ? wrapped(c, index, self.dims()[d])
-                                     : c.wrap(c.build().iota(d, {DType::kI64, index.dims()}));
-    parts.push_back(with_last_dim(c, position).value);
-  }
-  hlo::Gather g;
-  g.collapsed_slice_dims = g.start_index_map = row_major(self.rank());
-  g.index_vector_dim = index.rank();
-  g.slice_sizes = Dims(self.rank(), 1);
-  return c.wrap(c.build().gather(self.value, c.build().concatenate(parts, index.rank()), g));
+  if (c.result().num_elements() == 0) return c.wrap(c.build().constant(0, c.result()));
+  const Tensor at = wrapped(c, index, self.dims()[dim]);
+  return c.reshape(elements_at(c, self, element_positions(c, at, dim)), c.result().dims);
 }
 
-// Dims of self that have an index tensor, and what those tensors are broadcast to.
-struct IndexedDims {
-  std::vector<int64_t> dims;
-  Dims shape;
-};
-
-IndexedDims indexed_dims(const Call& c, const std::vector<std::optional<Tensor>>& indices) {
-  IndexedDims result;
-  Dims& shape = result.shape;
-  for (size_t d = 0; d < indices.size(); ++d) {
-    if (!indices[d]) continue;
-    if (indices[d]->dtype() == DType::kBool)
-      c.unsupported("a bool mask gives a size that depends on data; use torch.where");
-    result.dims.push_back(static_cast<int64_t>(d));
-    const Dims dims = indices[d]->dims();
-    if (dims.size() > shape.size()) shape.insert(shape.begin(), dims.size() - shape.size(), 1);
-    for (size_t k = 0; k < dims.size(); ++k) {
-      int64_t& s = shape[shape.size() - dims.size() + k];
-      if (s == 1) s = dims[k];
-    }
-  }
-  return result;
-}
-
-// self[indices]: adjacent index tensors keep their place, others go first (as NumPy has it).
-Results index(const Call& c) {
-  const Tensor self = c.tensor("self");
-  const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
-  const auto [indexed, shape] = indexed_dims(c, indices);
-  std::vector<hlo::Value> parts;
-  for (const int64_t d : indexed) {
-    const Tensor i = c.row_major(c.broadcast(wrapped(c, *indices[d], self.dims()[d]), shape));
-    parts.push_back(with_last_dim(c, i).value);
-  }
-  const auto rank = static_cast<int64_t>(shape.size());
-  const bool adjacent =
-      indexed.back() - indexed.front() + 1 == static_cast<int64_t>(indexed.size());
-  const int64_t place = adjacent ? indexed.front() : 0;
+Tensor selected(const Call& c, const Tensor& self,
+                const std::vector<std::optional<Tensor>>& indices) {
+  if (c.result().num_elements() == 0) return c.wrap(c.build().constant(0, c.result()));
+  const Selection s = select_positions(c, self.dims(), indices);
   hlo::Gather g;
-  g.collapsed_slice_dims = g.start_index_map = indexed;
-  g.index_vector_dim = rank;
+  g.collapsed_slice_dims = g.start_index_map = s.indexed;
+  g.index_vector_dim = static_cast<int64_t>(s.shape.size());
   g.slice_sizes = self.dims();
-  for (const int64_t d : indexed) g.slice_sizes[d] = 1;
-  const int64_t window = self.rank() - static_cast<int64_t>(indexed.size());
-  for (int64_t k = 0; k < window; ++k) g.offset_dims.push_back(k < place ? k : k + rank);
-  return c.wrap(c.build().gather(self.value, c.build().concatenate(parts, rank), g));
+  for (const int64_t d : s.indexed) g.slice_sizes[d] = 1;
+  g.offset_dims = s.window;
+  return c.wrap(c.build().gather(self.value, s.starts, g));
+}
+
+Results index(const Call& c) {
+  return selected(c, c.tensor("self"), c.optional_tensors("indices"));
+}
+
+Results index_select(const Call& c) {
+  Tensor self = c.tensor("self");
+  const bool is_0d = self.rank() == 0;
+  if (is_0d) self = c.reshape(self, {1});
+  Tensor at = c.tensor("index");
+  if (at.rank() == 0) at = c.reshape(at, {1});
+  std::vector<std::optional<Tensor>> indices(c.axis("dim", self.rank()));
+  indices.emplace_back(at);
+  return c.reshape(selected(c, self, indices), c.result().dims);
+}
+
+// How many of the sorted numbers of a row are before each value: a binary search in as many steps
+// as the row's size has bits. `right`: equal numbers count too.
+Tensor rank_in(const Call& c, const Tensor& sorted, const Tensor& values, bool right) {
+  const Dims dims = values.dims();
+  const int64_t size = sorted.dims().back();
+  const int64_t last = values.rank() - 1;
+  const auto i64 = [&](int64_t v) { return c.wrap(c.build().constant(v, {DType::kI64, dims})); };
+  int64_t step = 1;
+  while (step <= size) step *= 2;
+  Tensor count = i64(0);
+  for (step /= 2; step > 0; step /= 2) {
+    const Tensor next = c.emit(Op::kAdd, {count, i64(step)});
+    const Tensor inside = c.compare(hlo::Direction::kLe, next, i64(size));
+    const Tensor probe = c.emit(
+        Op::kMinimum, {c.emit(Op::kSubtract, {next, i64(1)}), i64(std::max<int64_t>(size - 1, 0))});
+    const Tensor number = sorted.rank() == 1
+                              ? elements_at(c, sorted, with_last_dim(c, probe).value)
+                              : elements_at(c, sorted, element_positions(c, probe, last));
+    // NaN stands after all numbers.
+    Tensor before = c.compare(right ? hlo::Direction::kLe : hlo::Direction::kLt, number, values);
+    if (is_floating(values.dtype())) {
+      const Tensor nan = c.compare(hlo::Direction::kNe, values, values);
+      const Tensor is_number = c.compare(hlo::Direction::kEq, number, number);
+      before = c.emit(Op::kOr, {before, right ? nan : c.emit(Op::kAnd, {nan, is_number})});
+    }
+    count = c.select(c.emit(Op::kAnd, {inside, before}), next, count);
+  }
+  return count;
+}
+
+Results search(const Call& c, ArgKey sorted, ArgKey value, bool right) {
+  const DType dtype = promote(c.dtype(sorted), c.dtype(value));
+  const Tensor numbers = c.convert(c.tensor(sorted), dtype);
+  const Tensor values =
+      c.convert(c.is_tensor(value) ? c.tensor(value) : c.scalar(value, dtype), dtype);
+  return c.convert(rank_in(c, numbers, values, right), c.result().dtype);
+}
+
+Results bucketize(const Call& c) { return search(c, "boundaries", 0, c.flag("right")); }
+
+Results searchsorted(const Call& c) {
+  if (!c.is_none("sorter")) c.unsupported("sorter has no rule; sort the sequence first");
+  return search(c, "sorted_sequence", 1, c.flag("right") || c.string_or("side", "") == "right");
 }
 
 std::string out_of_bounds(int64_t dim, int64_t size) {
@@ -151,9 +167,14 @@ std::vector<Failure> check_index(const Call& c) {
 }
 
 constexpr Entry kRules[] = {
+    {"aten::bucketize.Scalar", bucketize},
+    {"aten::bucketize.Tensor", bucketize},
     {"aten::embedding", embedding, {}, check_embedding},
     {"aten::gather", gather, {}, check_gather},
     {"aten::index.Tensor", index, {}, check_index},
+    {"aten::index_select", index_select},
+    {"aten::searchsorted.Scalar", searchsorted},
+    {"aten::searchsorted.Tensor", searchsorted},
 };
 static_assert(sorted(kRules));
 

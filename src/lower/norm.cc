@@ -12,23 +12,30 @@ Tensor spread(const Call& c, const Tensor& t, const std::vector<int64_t>& axes,
   return c.reorder(c.broadcast(c.keep_dims(t, axes), like.dims()), like.order);
 }
 
-Results softmax(const Call& c) {
+// The operand of a softmax in its compute type, less its greatest element along the op's axis.
+struct Shifted {
+  Tensor x;
+  std::vector<int64_t> axes;
+};
+
+Shifted shifted(const Call& c) {
   const Tensor x = c.convert(c.any_order(0), opmath(c.result().dtype));
-  if (x.rank() == 0) return c.splat_like(x, 1);
-  const std::vector<int64_t> axes = {c.axis("dim", x.rank())};
+  std::vector<int64_t> axes;
+  if (x.rank() > 0) axes.push_back(c.axis("dim", x.rank()));
   const Tensor top = c.reduce(Op::kMaximum, x, -std::numeric_limits<double>::infinity(), axes);
-  const Tensor e = c.emit(Op::kExponential, {c.emit(Op::kSubtract, {x, spread(c, top, axes, x)})});
-  return c.emit(Op::kDivide, {e, spread(c, c.reduce(Op::kAdd, e, 0, axes), axes, e)});
+  return {c.emit(Op::kSubtract, {x, spread(c, top, axes, x)}), axes};
+}
+
+Results softmax(const Call& c) {
+  const Shifted s = shifted(c);
+  const Tensor e = c.emit(Op::kExponential, {s.x});
+  return c.emit(Op::kDivide, {e, spread(c, c.reduce(Op::kAdd, e, 0, s.axes), s.axes, e)});
 }
 
 Results log_softmax(const Call& c) {
-  const Tensor x = c.convert(c.any_order(0), opmath(c.result().dtype));
-  if (x.rank() == 0) return c.splat_like(x, 0);
-  const std::vector<int64_t> axes = {c.axis("dim", x.rank())};
-  const Tensor top = c.reduce(Op::kMaximum, x, -std::numeric_limits<double>::infinity(), axes);
-  const Tensor y = c.emit(Op::kSubtract, {x, spread(c, top, axes, x)});
-  const Tensor total = c.reduce(Op::kAdd, c.emit(Op::kExponential, {y}), 0, axes);
-  return c.emit(Op::kSubtract, {y, spread(c, c.emit(Op::kLog, {total}), axes, y)});
+  const Shifted s = shifted(c);
+  const Tensor total = c.reduce(Op::kAdd, c.emit(Op::kExponential, {s.x}), 0, s.axes);
+  return c.emit(Op::kSubtract, {s.x, spread(c, c.emit(Op::kLog, {total}), s.axes, s.x)});
 }
 
 // Biased mean and 1/sqrt(variance + eps) over the trailing dims of normalized_shape.

@@ -25,6 +25,15 @@ Order inverse(const Order& order) {
   return result;
 }
 
+Order without(const Order& order, const std::vector<int64_t>& dropped) {
+  Order rest;
+  for (const int64_t d : order) {
+    if (std::ranges::find(dropped, d) == dropped.end())
+      rest.push_back(d - std::ranges::count_if(dropped, [d](int64_t a) { return a < d; }));
+  }
+  return rest;
+}
+
 std::optional<Order> dense_order(const Dims& dims, const Dims& strides) {
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
   if (empty || strides == contiguous_strides(dims))

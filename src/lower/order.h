@@ -22,6 +22,9 @@ Dims permute(const Dims& dims, const Order& order);
 // The position of each logical dim: inverse[order[k]] == k.
 Order inverse(const Order& order);
 
+// The order that is left when the logical dims `dropped` are gone and the others renumbered.
+Order without(const Order& order, const std::vector<int64_t>& dropped);
+
 // The order in which a tensor of these sizes and strides lies dense in memory, without gaps or
 // overlap; none if it doesn't. Dims of size 1 take the place that keeps the rest in order, so a
 // contiguous tensor is always row-major.

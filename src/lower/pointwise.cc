@@ -1,4 +1,6 @@
 // Elementwise arithmetic.
+#include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "lower/check.h"
@@ -36,14 +38,19 @@ Results multiply(const Call& c) {
   return c.emit(a.dtype() == DType::kBool ? Op::kAnd : Op::kMultiply, {a, c.aligned(1)});
 }
 
-// The remainder with the divisor's sign.
-Tensor floor_remainder(const Call& c, const Tensor& a, const Tensor& b) {
-  const Tensor zero = c.splat_like(a, 0);
-  const Tensor r = c.emit(Op::kRemainder, {a, b});
-  const Tensor unequal = c.compare(hlo::Direction::kNe, r, zero);
+// Whether the remainder `r` of a division by `b` rounded to zero has to move by one divisor, to
+// take its sign.
+Tensor differs_in_sign(const Call& c, const Tensor& r, const Tensor& b) {
+  const Tensor zero = c.splat_like(r, 0);
   const Tensor signs = c.compare(hlo::Direction::kNe, c.compare(hlo::Direction::kLt, r, zero),
                                  c.compare(hlo::Direction::kLt, b, zero));
-  return c.select(c.emit(Op::kAnd, {unequal, signs}), c.emit(Op::kAdd, {r, b}), r);
+  return c.emit(Op::kAnd, {c.compare(hlo::Direction::kNe, r, zero), signs});
+}
+
+// The remainder with the divisor's sign.
+Tensor floor_remainder(const Call& c, const Tensor& a, const Tensor& b) {
+  const Tensor r = c.emit(Op::kRemainder, {a, b});
+  return c.select(differs_in_sign(c, r, b), c.emit(Op::kAdd, {r, b}), r);
 }
 
 // copy(self, src): src as a tensor of self's type.
@@ -51,36 +58,46 @@ Results copy(const Call& c) { return c.aligned("src", c.result().dtype); }
 
 Results remainder(const Call& c) { return floor_remainder(c, c.aligned(0), c.aligned(1)); }
 
-// Division rounded as `rounding_mode` says, in float as PyTorch does: from the exact remainder.
+Tensor truncated(const Call& c, const Tensor& x) {
+  const Tensor negative = c.compare(hlo::Direction::kLt, x, c.splat_like(x, 0));
+  return c.select(negative, c.emit(Op::kCeil, {x}), c.emit(Op::kFloor, {x}));
+}
+
+// The floor of a / b in floating point, from the exact remainder: a / b itself may be rounded up to
+// an integer.
+Tensor floor_quotient(const Call& c, const Tensor& a, const Tensor& b) {
+  const Tensor quotient = c.emit(Op::kDivide, {a, b});
+  const Tensor zero = c.splat_like(a, 0);
+  const Tensor one = c.splat_like(a, 1);
+  const Tensor r = c.emit(Op::kRemainder, {a, b});
+  Tensor div = c.emit(Op::kDivide, {c.emit(Op::kSubtract, {a, r}), b});
+  div = c.select(differs_in_sign(c, r, b), c.emit(Op::kSubtract, {div, one}), div);
+  Tensor floor = c.emit(Op::kFloor, {div});
+  const Tensor late =
+      c.compare(hlo::Direction::kGt, c.emit(Op::kSubtract, {div, floor}), c.splat_like(div, 0.5));
+  floor = c.select(late, c.emit(Op::kAdd, {floor, one}), floor);
+  const Tensor is_zero = c.compare(hlo::Direction::kEq, div, zero);
+  const Tensor rounded = c.select(is_zero, c.emit(Op::kMultiply, {quotient, zero}), floor);
+  return c.select(c.compare(hlo::Direction::kEq, b, zero), quotient, rounded);
+}
+
+// Division rounded as `rounding_mode` says.
 Results divide_mode(const Call& c) {
   const std::string mode = c.string_or("rounding_mode", "");
   const Tensor a = c.aligned(0);
   const Tensor b = c.aligned(1);
+  if (mode == "floor" && is_floating(a.dtype())) return floor_quotient(c, a, b);
   const Tensor quotient = c.emit(Op::kDivide, {a, b});
-  if (mode.empty()) return quotient;
-  const Tensor zero = c.splat_like(a, 0);
-  if (!is_floating(a.dtype())) {
-    if (mode == "trunc") return quotient;
-    const Tensor r = floor_remainder(c, a, b);
-    return c.emit(Op::kDivide, {c.emit(Op::kSubtract, {a, r}), b});
+  if (mode == "trunc" && is_floating(a.dtype())) {
+    // Eager rounds the quotient of 16-bit tensors to their type before it truncates.
+    const bool by_one_number = c.num_elements(1) == 1;
+    const Tensor q = by_one_number ? quotient : c.convert(quotient, c.result().dtype);
+    return truncated(c, c.convert(q, a.dtype()));
   }
-  if (mode == "trunc") {
-    const Tensor negative = c.compare(hlo::Direction::kLt, quotient, zero);
-    return c.select(negative, c.emit(Op::kCeil, {quotient}), c.emit(Op::kFloor, {quotient}));
-  }
-  const Tensor mod = c.emit(Op::kRemainder, {a, b});
-  Tensor div = c.emit(Op::kDivide, {c.emit(Op::kSubtract, {a, mod}), b});
-  const Tensor signs = c.compare(hlo::Direction::kNe, c.compare(hlo::Direction::kLt, mod, zero),
-                                 c.compare(hlo::Direction::kLt, b, zero));
-  const Tensor adjust = c.emit(Op::kAnd, {c.compare(hlo::Direction::kNe, mod, zero), signs});
-  div = c.select(adjust, c.emit(Op::kSubtract, {div, c.splat_like(div, 1)}), div);
-  Tensor floor = c.emit(Op::kFloor, {div});
-  const Tensor late =
-      c.compare(hlo::Direction::kGt, c.emit(Op::kSubtract, {div, floor}), c.splat_like(div, 0.5));
-  floor = c.select(late, c.emit(Op::kAdd, {floor, c.splat_like(div, 1)}), floor);
-  const Tensor is_zero = c.compare(hlo::Direction::kEq, div, zero);
-  const Tensor rounded = c.select(is_zero, c.emit(Op::kMultiply, {quotient, zero}), floor);
-  return c.select(c.compare(hlo::Direction::kEq, b, zero), quotient, rounded);
+  if (mode != "floor") return quotient;
+  // The least integer divided by -1 wraps, so the remainder may not be taken off first.
+  const Tensor moved = differs_in_sign(c, c.emit(Op::kRemainder, {a, b}), b);
+  return c.emit(Op::kSubtract, {quotient, c.convert(moved, a.dtype())});
 }
 
 Results power(const Call& c) {
@@ -93,6 +110,9 @@ Results power(const Call& c) {
   const auto inverse_of = [&](const Tensor& a) {
     return c.emit(Op::kDivide, {c.splat_like(a, 1), a});
   };
+  // Eager takes the root of every type but f16; the two differ at -0 and minus infinity.
+  if (std::fabs(e) == 0.5 && c.result().dtype == DType::kF16)
+    return c.emit(Op::kPower, {base, c.splat(e)});
   if (e == 0.5) return c.emit(Op::kSqrt, {base});
   if (e == -0.5) return inverse_of(c.emit(Op::kSqrt, {base}));
   if (e == 1) return base;
@@ -101,6 +121,64 @@ Results power(const Call& c) {
   if (e == 2) return square;
   if (e == -2) return inverse_of(square);
   return e == 3 ? times(square, base) : times(square, square);
+}
+
+// Rounding of floating-point numbers; an integer is what it is.
+template <Op op>
+Results rounded(const Call& c) {
+  const Tensor x = c.aligned(0);
+  return is_floating(x.dtype()) ? c.emit(op, {x}) : x;
+}
+
+Results trunc(const Call& c) {
+  const Tensor x = c.aligned(0);
+  return is_floating(x.dtype()) ? truncated(c, x) : x;
+}
+
+// round(x * 10**decimals) / 10**decimals, the power as eager computes it.
+Results round_decimals(const Call& c) {
+  const Tensor x = c.aligned(0);
+  if (!is_floating(x.dtype())) return x;
+  const int64_t decimals = c.integer("decimals");
+  const Tensor power = c.splat(std::pow(10.0, std::abs(static_cast<double>(decimals))));
+  const Op up = decimals < 0 ? Op::kDivide : Op::kMultiply;
+  const Op down = decimals < 0 ? Op::kMultiply : Op::kDivide;
+  return c.emit(down, {c.emit(Op::kRoundNearestEven, {c.emit(up, {x, power})}), power});
+}
+
+Results absolute(const Call& c) {
+  const Tensor x = c.aligned(0);
+  return x.dtype() == DType::kU8 || x.dtype() == DType::kBool ? x : c.emit(Op::kAbs, {x});
+}
+
+// (x > 0) - (x < 0): 0 for NaN.
+Results sign(const Call& c) {
+  const Tensor x = c.aligned(0);
+  if (x.dtype() == DType::kBool) return x;
+  const Tensor zero = c.splat_like(x, 0);
+  const auto is = [&](hlo::Direction d) { return c.convert(c.compare(d, x, zero), x.dtype()); };
+  return c.emit(Op::kSubtract, {is(hlo::Direction::kGt), is(hlo::Direction::kLt)});
+}
+
+Tensor is_nan(const Call& c, const Tensor& x) { return c.compare(hlo::Direction::kNe, x, x); }
+
+Results isnan(const Call& c) { return is_nan(c, c.aligned(0)); }
+
+Results isinf(const Call& c) {
+  const Tensor x = c.aligned(0);
+  if (!is_floating(x.dtype())) return c.splat(0, DType::kBool);
+  const Tensor infinity = c.splat_like(x, std::numeric_limits<double>::infinity());
+  return c.compare(hlo::Direction::kEq, c.emit(Op::kAbs, {x}), infinity);
+}
+
+// The larger or smaller one, a number before NaN.
+template <Op op>
+Results number_first(const Call& c) {
+  const Tensor a = c.aligned(0);
+  const Tensor b = c.aligned(1);
+  const Tensor extreme = c.emit(op, {a, b});
+  if (!is_floating(a.dtype())) return extreme;
+  return c.select(is_nan(c, a), b, c.select(is_nan(c, b), a, extreme));
 }
 
 Results relu(const Call& c) { return c.emit(Op::kMaximum, {c.aligned(0), c.splat(0)}); }
@@ -151,16 +229,13 @@ std::vector<Failure> zero_divisor(const Call& c) { return check_divisor(c, 1); }
 
 constexpr Entry kRules[] = {
     {"aten::_to_copy", to_result_type},
-    {"aten::abs", unary<Op::kAbs>},
+    {"aten::abs", absolute},
     {"aten::add.Scalar", scaled<Op::kAdd>},
     {"aten::add.Tensor", scaled<Op::kAdd>},
     {"aten::alias", same},
-    {"aten::bitwise_and.Tensor", binary<Op::kAnd>},
-    {"aten::bitwise_not", unary<Op::kNot>},
-    {"aten::bitwise_or.Tensor", binary<Op::kOr>},
-    {"aten::bitwise_xor.Tensor", binary<Op::kXor>},
-    {"aten::ceil", unary<Op::kCeil>},
+    {"aten::ceil", rounded<Op::kCeil>},
     {"aten::clamp", clamp},
+    {"aten::clamp.Tensor", clamp},
     {"aten::clone", same},
     {"aten::copy", copy},
     {"aten::cos", unary<Op::kCosine>},
@@ -172,33 +247,45 @@ constexpr Entry kRules[] = {
     {"aten::erf", unary<Op::kErf>},
     {"aten::exp", unary<Op::kExponential>},
     {"aten::expm1", unary<Op::kExponentialMinusOne>},
-    {"aten::floor", unary<Op::kFloor>},
+    {"aten::floor", rounded<Op::kFloor>},
+    {"aten::fmax", number_first<Op::kMaximum>},
+    {"aten::fmin", number_first<Op::kMinimum>},
+    {"aten::fmod.Scalar", binary<Op::kRemainder>},
+    {"aten::fmod.Tensor", binary<Op::kRemainder>},
     {"aten::gelu", gelu},
+    {"aten::isinf", isinf},
+    {"aten::isnan", isnan},
     {"aten::lift_fresh_copy", same},
     {"aten::log", unary<Op::kLog>},
     {"aten::log1p", unary<Op::kLogPlusOne>},
     {"aten::logical_and", logical<Op::kAnd>},
     {"aten::logical_not", logical_not},
     {"aten::logical_or", logical<Op::kOr>},
+    {"aten::logical_xor", logical<Op::kXor>},
     {"aten::maximum", binary<Op::kMaximum>},
     {"aten::minimum", binary<Op::kMinimum>},
     {"aten::mul.Scalar", multiply},
     {"aten::mul.Tensor", multiply},
     {"aten::neg", unary<Op::kNegate>},
+    {"aten::pow.Scalar", power},
     {"aten::pow.Tensor_Scalar", power, {{{"exponent", Role::kSmallExponent}}}},
     {"aten::pow.Tensor_Tensor", power},
     {"aten::reciprocal", reciprocal},
     {"aten::relu", relu},
     {"aten::remainder.Scalar", remainder, {}, zero_divisor},
+    {"aten::remainder.Scalar_Tensor", remainder, {}, zero_divisor},
     {"aten::remainder.Tensor", remainder, {}, zero_divisor},
-    {"aten::round", unary<Op::kRoundNearestEven>},
+    {"aten::round", rounded<Op::kRoundNearestEven>},
+    {"aten::round.decimals", round_decimals},
     {"aten::rsqrt", unary<Op::kRsqrt>},
     {"aten::sigmoid", unary<Op::kLogistic>},
+    {"aten::sign", sign},
     {"aten::sin", unary<Op::kSine>},
     {"aten::sqrt", unary<Op::kSqrt>},
     {"aten::sub.Scalar", scaled<Op::kSubtract>},
     {"aten::sub.Tensor", scaled<Op::kSubtract>},
     {"aten::tanh", unary<Op::kTanh>},
+    {"aten::trunc", trunc},
     {"aten::where.self", where},
 };
 static_assert(sorted(kRules));

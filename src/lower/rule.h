@@ -82,9 +82,10 @@ class Call {
   // --- tensors
   // The argument's element type: a tensor's own, or a scalar's kind (bool, i64, f64).
   DType dtype(ArgKey key) const;
-  Type type(ArgKey key) const;         // of a tensor, logical dims; computes nothing
-  Tensor any_order(ArgKey key) const;  // as it comes
-  Tensor tensor(ArgKey key) const;     // in logical (row-major) order, own dtype
+  Type type(ArgKey key) const;             // of a tensor, logical dims; computes nothing
+  int64_t num_elements(ArgKey key) const;  // of a tensor; 1 for a scalar
+  Tensor any_order(ArgKey key) const;      // as it comes
+  Tensor tensor(ArgKey key) const;         // in logical (row-major) order, own dtype
   Tensor tensor(ArgKey key, const Order& order) const;
   std::vector<Tensor> tensors(
       ArgKey key) const;  // a list of tensors, row-major; kInternal if one is None
@@ -120,6 +121,8 @@ class Call {
   // Reduces logical axes with a plain monoid (add, multiply, maximum, minimum, and, or) from
   // `init`; the axes are dropped.
   Tensor reduce(Op op, const Tensor& t, double init, const std::vector<int64_t>& axes) const;
+  Tensor reduce(Op op, const Tensor& t, const hlo::Value& init,
+                const std::vector<int64_t>& axes) const;
   // Inserts size-1 dims where `axes` were dropped from a tensor of rank t.rank() + axes.size().
   Tensor keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const;
 
@@ -177,15 +180,21 @@ struct Entry {
 
 // One table per family, each sorted by op; rules.cc lists them.
 std::span<const Entry> pointwise_rules();
+std::span<const Entry> trigonometry_rules();
+std::span<const Entry> bits_rules();
 std::span<const Entry> compare_rules();
 std::span<const Entry> reduction_rules();
+std::span<const Entry> scan_rules();
+std::span<const Entry> sort_rules();
 std::span<const Entry> matmul_rules();
 std::span<const Entry> convolution_rules();
 std::span<const Entry> pooling_rules();
 std::span<const Entry> norm_rules();
 std::span<const Entry> view_rules();
+std::span<const Entry> rearrange_rules();
 std::span<const Entry> indexing_rules();
 std::span<const Entry> strided_rules();
+std::span<const Entry> scatter_rules();
 std::span<const Entry> create_rules();
 std::span<const Entry> backward_convolution_rules();
 std::span<const Entry> backward_max_pooling_rules();

@@ -12,6 +12,7 @@ auto families() {
       backward_average_pooling_rules(),
       backward_convolution_rules(),
       backward_max_pooling_rules(),
+      bits_rules(),
       compare_rules(),
       convolution_rules(),
       create_rules(),
@@ -21,8 +22,13 @@ auto families() {
       pointwise_rules(),
       pooling_rules(),
       random_rules(),
+      rearrange_rules(),
       reduction_rules(),
+      scan_rules(),
+      scatter_rules(),
+      sort_rules(),
       strided_rules(),
+      trigonometry_rules(),
       view_rules(),
   });
 }

@@ -103,7 +103,6 @@ constexpr Entry kRules[] = {
     {"aten::cat", cat},
     {"aten::expand", expand},
     {"aten::permute", permute_dims},
-    {"aten::reshape", reshape},
     {"aten::select.int", select},
     {"aten::slice.Tensor", slice},
     {"aten::split.Tensor", split},

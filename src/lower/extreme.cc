@@ -1,0 +1,57 @@
+// Maxima and minima of every dtype.
+#include "lower/extreme.h"
+
+#include <limits>
+
+namespace torch_pjrt::lower {
+
+hlo::Value neutral(const Call& c, Op op, DType dtype) {
+  const bool is_max = op == Op::kMaximum;
+  const Type type{dtype, {}};
+  if (is_floating(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return c.build().constant(is_max ? -infinity : infinity, type);
+  }
+  if (dtype == DType::kBool) return c.build().constant(is_max ? 0 : 1, type);
+  if (dtype == DType::kU8) return c.build().constant(is_max ? 0 : 255, type);
+  const int64_t greatest = std::numeric_limits<int64_t>::max() >> (64 - bit_width(dtype));
+  return c.build().constant(is_max ? -greatest - 1 : greatest, type);
+}
+
+Tensor reduce_extreme(const Call& c, Op op, const Tensor& t, const std::vector<int64_t>& axes) {
+  return c.reduce(op, t, neutral(c, op, t.dtype()), axes);
+}
+
+hlo::Value is_beyond(hlo::Builder& b, Op op, const hlo::Value& x, const hlo::Value& y) {
+  const hlo::Value beyond =
+      b.compare(op == Op::kMaximum ? hlo::Direction::kGt : hlo::Direction::kLt, x, y);
+  if (!is_floating(x.type.dtype)) return beyond;
+  const hlo::Value nan = b.compare(hlo::Direction::kNe, x, x);
+  const hlo::Value number = b.compare(hlo::Direction::kEq, y, y);
+  return b.elementwise(Op::kOr, {beyond, b.elementwise(Op::kAnd, {nan, number})});
+}
+
+hlo::Region keep_beyond(hlo::Builder& b, Op op) {
+  return [&b, op](std::span<const hlo::Value> v) -> std::vector<hlo::Value> {
+    const hlo::Value level = b.elementwise(Op::kNot, {is_beyond(b, op, v[2], v[0])});
+    const hlo::Value earlier = b.compare(hlo::Direction::kLt, v[1], v[3]);
+    const hlo::Value first = b.elementwise(
+        Op::kOr, {is_beyond(b, op, v[0], v[2]), b.elementwise(Op::kAnd, {level, earlier})});
+    return {b.elementwise(Op::kSelect, {first, v[0], v[2]}),
+            b.elementwise(Op::kSelect, {first, v[1], v[3]})};
+  };
+}
+
+Extreme first_extreme(const Call& c, Op op, const Tensor& t, int64_t axis) {
+  hlo::Builder& b = c.build();
+  const int64_t position = inverse(t.order)[axis];
+  const hlo::Value index = b.iota(position, {DType::kI64, t.value.type.dims});
+  const hlo::Value values[] = {t.value, index};
+  const hlo::Value inits[] = {neutral(c, op, t.dtype()),
+                              b.constant(std::numeric_limits<int64_t>::max(), {DType::kI64, {}})};
+  const std::vector<hlo::Value> r = b.reduce(values, inits, {position}, keep_beyond(b, op));
+  const Order order = without(t.order, {axis});
+  return {{r[0], order}, {r[1], order}};
+}
+
+}  // namespace torch_pjrt::lower

@@ -1,0 +1,173 @@
+// Elements moved, repeated, left out or set among others.
+#include <algorithm>
+
+#include "lower/rule.h"
+
+namespace torch_pjrt::lower {
+namespace {
+
+Results flip(const Call& c) {
+  const Tensor t = c.any_order(0);
+  const Order at = inverse(t.order);
+  std::vector<int64_t> positions;
+  for (const int64_t d : c.integers("dims")) positions.push_back(at[d < 0 ? d + t.rank() : d]);
+  return t.rank() == 0 ? t : Tensor{c.build().reverse(t.value, positions), t.order};
+}
+
+// Each dim d as a pair (repeats[d], size of d), which one reshape makes one.
+Results repeat(const Call& c) {
+  const Tensor t = c.tensor(0);
+  const std::vector<int64_t> repeats = c.integers("repeats");
+  const auto added = static_cast<int64_t>(repeats.size()) - t.rank();
+  Dims pairs;
+  std::vector<int64_t> positions;
+  for (int64_t d = 0; d < static_cast<int64_t>(repeats.size()); ++d) {
+    pairs.push_back(repeats[d]);
+    if (d < added) continue;
+    positions.push_back(static_cast<int64_t>(pairs.size()));
+    pairs.push_back(t.dims()[d - added]);
+  }
+  return c.reshape(c.wrap(c.build().broadcast(t.value, pairs, positions)), c.result().dims);
+}
+
+// `pad` lists (before, after) from the last dim on; a negative one takes elements away.
+Results constant_pad(const Call& c) {
+  const Tensor t = c.any_order(0);
+  const std::vector<int64_t> pad = c.integers("pad");
+  const Order at = inverse(t.order);
+  Dims low(t.rank(), 0);
+  Dims high(t.rank(), 0);
+  for (size_t k = 0; k + 1 < pad.size(); k += 2) {
+    const int64_t d = at[t.rank() - 1 - static_cast<int64_t>(k / 2)];
+    low[d] = pad[k];
+    high[d] = pad[k + 1];
+  }
+  const Tensor value = c.scalar("value", t.dtype());
+  return Tensor{c.build().pad(t.value, value.value, low, high, Dims(t.rank(), 0)), t.order};
+}
+
+// The diagonal of dims `dim1` and `dim2` as the last dim: every (columns + 1)-th element of the two
+// flattened.
+Results diagonal(const Call& c) {
+  const Tensor t = c.any_order(0);
+  const int64_t first = c.axis("dim1", t.rank());
+  const int64_t second = c.axis("dim2", t.rank());
+  const int64_t offset = c.integer("offset");
+  Order order;  // the two dims last
+  Dims dims;
+  for (int64_t d = 0; d < t.rank(); ++d) {
+    if (d == first || d == second) continue;
+    order.push_back(d);
+    dims.push_back(t.dims()[d]);
+  }
+  order.insert(order.end(), {first, second});
+  const int64_t rows = t.dims()[first];
+  const int64_t columns = t.dims()[second];
+  const int64_t count = c.result().dims.back();
+  const int64_t start = offset >= 0 ? offset : -offset * columns;
+  dims.push_back(rows * columns);
+  Dims from(dims.size(), 0);
+  Dims to = dims;
+  Dims steps(dims.size(), 1);
+  from.back() = count == 0 ? 0 : start;
+  to.back() = count == 0 ? 0 : start + (count - 1) * (columns + 1) + 1;
+  steps.back() = columns + 1;
+  const hlo::Value flat = c.build().reshape(c.tensor(0, order).value, dims);
+  return c.wrap(c.build().slice(flat, from, to, steps));
+}
+
+// Windows of `size` along `dimension`, `step` apart: the windows' elements become the last dim.
+Results unfold(const Call& c) {
+  Tensor t = c.tensor(0);
+  if (t.rank() == 0) t = c.reshape(t, {1});
+  const int64_t dim = c.axis("dimension", t.rank());
+  const int64_t size = c.integer("size");
+  const int64_t step = c.integer("step");
+  const int64_t count = c.result().rank() > 1 ? c.result().dims[dim] : 1;
+  std::vector<int64_t> positions;
+  for (int64_t window = 0; window < count; ++window) {
+    for (int64_t k = 0; k < size; ++k) positions.push_back(window * step + k);
+  }
+  const Tensor index = c.wrap(c.build().constant_list(positions, DType::kI64));
+  hlo::Gather g;
+  g.collapsed_slice_dims = g.start_index_map = {dim};
+  g.index_vector_dim = 1;
+  g.slice_sizes = t.dims();
+  g.slice_sizes[dim] = 1;
+  for (int64_t d = 0; d < t.rank(); ++d) {
+    if (d != dim) g.offset_dims.push_back(d);
+  }
+  const auto num_positions = static_cast<int64_t>(positions.size());
+  const hlo::Value starts = c.build().reshape(index.value, {num_positions, 1});
+  Dims dims = t.dims();
+  dims[dim] = count;
+  dims.insert(dims.begin() + dim + 1, size);
+  const hlo::Value windows = c.build().reshape(c.build().gather(t.value, starts, g), dims);
+  std::vector<int64_t> permutation;
+  for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d) {
+    if (d != dim + 1) permutation.push_back(d);
+  }
+  permutation.push_back(dim + 1);
+  return c.reshape(c.wrap(c.build().transpose(windows, permutation)), c.result().dims);
+}
+
+// `src` in the place of the slice start:end:step of `dim`.
+Results slice_scatter(const Call& c) {
+  const Tensor self = c.any_order(0);
+  const Tensor src = c.convert(c.tensor("src", self.order), self.dtype());
+  const int64_t dim = c.axis("dim", self.rank());
+  const int64_t size = self.dims()[dim];
+  const int64_t count = src.dims()[dim];
+  const int64_t step = c.integer("step");
+  int64_t first = c.integer_or("start", 0);
+  if (first < 0) first += size;
+  first = std::clamp<int64_t>(first, 0, size);
+  if (count == 0 || count == size) return count == 0 ? self : src;
+  hlo::Builder& b = c.build();
+  const int64_t at = inverse(self.order)[dim];
+  if (step == 1) {
+    std::vector<hlo::Value> start;
+    for (int64_t d = 0; d < self.rank(); ++d)
+      start.push_back(b.constant(d == at ? first : 0, {DType::kI64, {}}));
+    return Tensor{b.dynamic_update_slice(self.value, src.value, start), self.order};
+  }
+  const Dims zeros(self.rank(), 0);
+  Dims low = zeros;
+  Dims high = zeros;
+  Dims gap = zeros;
+  low[at] = first;
+  gap[at] = step - 1;
+  high[at] = size - first - ((count - 1) * step + 1);
+  const auto spread = [&](const hlo::Value& v) {
+    return b.pad(v, b.constant(0, {v.type.dtype, {}}), low, high, gap);
+  };
+  const hlo::Value here = spread(b.constant(1, {DType::kBool, src.value.type.dims}));
+  return Tensor{b.elementwise(Op::kSelect, {here, spread(src.value), self.value}), self.order};
+}
+
+// The same bits as another dtype of that width.
+Results view_dtype(const Call& c) {
+  const Tensor t = c.any_order(0);
+  if (byte_size(t.dtype()) != byte_size(c.result().dtype) || t.dtype() == DType::kBool ||
+      c.result().dtype == DType::kBool) {
+    c.unsupported("only dtypes of one width have a rule, and not bool");
+  }
+  return Tensor{c.build().bitcast_convert(t.value, c.result().dtype), t.order};
+}
+
+constexpr Entry kRules[] = {
+    {"aten::constant_pad_nd", constant_pad},
+    {"aten::diagonal", diagonal},
+    {"aten::flip", flip},
+    {"aten::repeat", repeat},
+    {"aten::slice_scatter", slice_scatter},
+    {"aten::unfold", unfold},
+    {"aten::view.dtype", view_dtype},
+};
+static_assert(sorted(kRules));
+
+}  // namespace
+
+std::span<const Entry> rearrange_rules() { return kRules; }
+
+}  // namespace torch_pjrt::lower
