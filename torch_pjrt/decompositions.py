@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import attention, random_eager, random_rewrites, torch_internals
+from . import attention, random_eager, random_rewrites, rewrites, torch_internals
 from .torch_internals import OpOverload
 
 from ._C import has_rule  # isort: skip
@@ -33,14 +33,22 @@ _FURTHER: tuple[OpOverload, ...] = (
     aten.addmm.default,
     aten.addmv.default,
     aten.dist.default,
+    aten.elu.default,
     aten.embedding.default,
     aten.grid_sampler_2d.default,
+    aten.hardtanh.default,
     aten.ldexp.Tensor,
+    aten.leaky_relu.default,
+    aten.narrow_copy.default,
     aten.native_batch_norm.default,
+    aten.native_group_norm.default,
+    aten.permute_copy.default,
     aten.slice_scatter.default,
+    aten.unbind_copy.int,
     aten.upsample_bicubic2d.default,
     aten.upsample_bilinear2d.default,
     aten.upsample_trilinear3d.default,
+    aten.view_copy.default,
 )
 
 
@@ -66,6 +74,6 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     """
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
-    known |= attention.decompositions()
+    known |= attention.decompositions() | rewrites.OWN
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     return kept | (random_eager if random == "eager" else random_rewrites).table()

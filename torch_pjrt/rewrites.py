@@ -1,0 +1,180 @@
+"""Decompositions of our own, for ops that torch has none for: ATen ops in terms of others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+_SUM, _MEAN, _MAX = range(3)  # modes of embedding_bag
+
+
+def _opmath(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which torch's CPU kernels compute."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _adaptive_mean(x: Tensor, dim: int, windows: int) -> Tensor:
+    """Means of `windows` windows that cover the dim evenly, overlapping where they must."""
+    size = x.shape[dim]
+    if size % windows == 0:
+        return x.unflatten(dim, (windows, size // windows)).mean(dim + 1)
+    bounds = [(k * size // windows, -((-(k + 1) * size) // windows)) for k in range(windows)]
+    parts = [x.narrow(dim, start, end - start).mean(dim, keepdim=True) for start, end in bounds]
+    return torch.cat(parts, dim)
+
+
+def _adaptive_avg_pool3d(self: Tensor, output_size: Sequence[int]) -> Tensor:
+    x = self.to(_opmath(self.dtype))
+    for k, windows in enumerate(output_size):
+        x = _adaptive_mean(x, self.dim() - 3 + k, int(windows))
+    return x.to(self.dtype)
+
+
+def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    dtype = _opmath(self.dtype)
+    product = torch.bmm(batch1.to(dtype), batch2.to(dtype)).sum(0) * alpha
+    # With beta = 0, self isn't read: NaN there counts for nothing.
+    return (product if beta == 0 else product + self.to(dtype) * beta).to(self.dtype)
+
+
+def _angle(self: Tensor) -> Tensor:
+    """Of real numbers: pi where negative, NaN where NaN."""
+    x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
+    return torch.where(x.isnan(), x, torch.where(x < 0, math.pi, 0.0))
+
+
+def _as_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Any:
+    """Of a tensor that fills its memory without gaps, so that its elements are all there is."""
+    falling = sorted(range(self.dim()), key=lambda d: -self.stride(d))
+    memory = self.permute(falling)
+    if not memory.is_contiguous() or self.storage_offset() != 0:
+        return NotImplemented
+    flat = memory.reshape(-1)
+    wide = [d for d in range(len(size)) if size[d] != 1]
+    order = sorted(wide, key=lambda d: -stride[d])
+    dims = [size[d] for d in order]
+    step = 1
+    is_dense = not storage_offset
+    for d in reversed(order):
+        is_dense = is_dense and stride[d] == step
+        step *= size[d]
+    if is_dense:
+        back = sorted(range(len(order)), key=lambda k: order[k])
+        return flat.narrow(0, 0, step).view(dims).permute(back).reshape(size)
+    place = torch.full((), storage_offset or 0)
+    for d, n in enumerate(size):
+        shape = [n if k == d else 1 for k in range(len(size))]
+        place = place + (torch.arange(n) * stride[d]).view(shape)
+    return flat.index_select(0, place.reshape(-1)).view(size)
+
+
+def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
+    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+
+
+def _diagonal_scatter(
+    self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    places = torch.arange(self.numel()).view(self.shape).diagonal(offset, dim1, dim2)
+    return _put(self, places, src)
+
+
+def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    flat = self.reshape(-1)
+    written = flat.index_put((index.reshape(-1),), source.reshape(-1), accumulate)
+    return written.view(self.shape)
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The bags, the bag of each index, each bag's size, and the indices of the maxima.
+
+    A bag's size counts no padding. Eager leaves some of the last three empty.
+    """
+    count = indices.shape[0]
+    starts = (offsets[:-1] if include_last_offset else offsets).to(torch.int64)
+    bags = starts.shape[0]
+    begun = torch.zeros(count + 1, dtype=torch.int64).index_add(0, starts, torch.ones_like(starts))
+    bag = begun.cumsum(0)[:count] - 1
+    kept = indices != padding_idx
+    size = torch.zeros(bags, dtype=torch.int64).index_add(0, bag, kept.to(torch.int64))
+    rows = weight.index_select(0, indices).to(_opmath(weight.dtype))
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    shape = (bags, weight.shape[1])
+    if mode != _MAX:
+        rows = torch.where(kept.unsqueeze(1), rows, 0.0)
+        result = torch.zeros(shape, dtype=rows.dtype).index_add(0, bag, rows)
+        if mode == _MEAN:
+            result = result / size.clamp(min=1).unsqueeze(1)
+        return result.to(weight.dtype), bag, size, torch.zeros_like(size)
+    spread = bag.unsqueeze(1).expand(rows.shape)
+    rows = torch.where(kept.unsqueeze(1), rows, -math.inf)
+    top = torch.full(shape, -math.inf, dtype=rows.dtype).scatter_reduce(0, spread, rows, "amax")
+    is_top = (rows == top.gather(0, spread)) & kept.unsqueeze(1)
+    place = torch.where(is_top, torch.arange(count).unsqueeze(1), count)
+    first = torch.full(shape, count).scatter_reduce(0, spread, place, "amin")
+    has_any = (size > 0).unsqueeze(1)
+    padded = torch.cat([indices.to(torch.int64), torch.zeros(1, dtype=torch.int64)])
+    top = torch.where(has_any, top, 0.0)
+    return top.to(weight.dtype), bag, size, padded.take(first)
+
+
+def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    if source.numel() == 0:
+        return self.clone()
+    shape = torch.broadcast_shapes(self.shape, mask.shape)
+    here = mask.expand(shape)
+    nth = here.reshape(-1).to(torch.int64).cumsum(0) - 1
+    values = source.reshape(-1).index_select(0, nth.clamp(min=0)).view(shape)
+    return torch.where(here, values, self)
+
+
+def _trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    product = i1.new_ones(())
+    for factor, dims in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        for dim in dims:
+            factor = factor.unsqueeze(dim)
+        product = product * factor
+    return product.sum(tuple(sumdim)) if sumdim else product
+
+
+OWN: dict[Any, Callable[..., Any]] = {
+    aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+    aten._cdist_forward.default: _cdist_forward,
+    aten._embedding_bag.default: _embedding_bag,
+    aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten._trilinear.default: _trilinear,
+    aten.addbmm.default: _addbmm,
+    aten.as_strided.default: _as_strided,
+    aten.angle.default: _angle,
+    aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.masked_scatter.default: _masked_scatter,
+    aten.put.default: _put,
+}
