@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 aten = torch.ops.aten
@@ -46,7 +47,7 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
 def _angle(self: Tensor) -> Tensor:
     """Of real numbers: pi where negative, NaN where NaN."""
     x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
-    return torch.where(x.isnan(), x, torch.where(x < 0, math.pi, 0.0))
+    return torch.where(x.isnan(), x, torch.where(x < 0, x.new_full((), math.pi), 0.0))
 
 
 def _as_strided(
@@ -147,6 +148,64 @@ def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return torch.where(here, values, self)
 
 
+_KEYS = 1  # mask_type of a mask [N, L] of keys; the others broadcast to [N, heads, L, L]
+
+
+def _transformer_encoder_layer(
+    src: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Tensor,
+    norm_bias_1: Tensor,
+    norm_weight_2: Tensor,
+    norm_bias_2: Tensor,
+    ffn_weight_1: Tensor,
+    ffn_bias_1: Tensor,
+    ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor,
+    mask: Tensor | None = None,
+    mask_type: int | None = None,
+) -> Tensor:
+    """What torch.nn.TransformerEncoderLayer calls in inference; True in a bool mask hides."""
+
+    def attention(x: Tensor) -> Tensor:
+        shape = (*x.shape[:-1], num_heads, embed_dim // num_heads)
+        q, k, v = (
+            part.view(shape).transpose(-3, -2)
+            for part in F.linear(x, qkv_weight, qkv_bias).split(embed_dim, -1)
+        )
+        scores = (q * (shape[-1] ** -0.5)) @ k.transpose(-2, -1)
+        if mask is not None:
+            hidden = mask[:, None, None, :] if mask_type == _KEYS else mask
+            is_bool = mask.dtype is torch.bool
+            scores = scores.masked_fill(hidden, -math.inf) if is_bool else scores + hidden
+        y = (scores.softmax(-1) @ v).transpose(-3, -2).reshape(x.shape)
+        return F.linear(y, proj_weight, proj_bias)
+
+    def feed_forward(x: Tensor) -> Tensor:
+        inner = F.linear(x, ffn_weight_1, ffn_bias_1)
+        return F.linear(F.gelu(inner) if use_gelu else F.relu(inner), ffn_weight_2, ffn_bias_2)
+
+    def norm_1(x: Tensor) -> Tensor:
+        return F.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
+
+    def norm_2(x: Tensor) -> Tensor:
+        return F.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        x = src + attention(norm_1(src))
+        return x + feed_forward(norm_2(x))
+    x = norm_1(src + attention(src))
+    return norm_2(x + feed_forward(x))
+
+
 def _trilinear(
     i1: Tensor,
     i2: Tensor,
@@ -170,6 +229,7 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten._cdist_forward.default: _cdist_forward,
     aten._embedding_bag.default: _embedding_bag,
     aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten._transformer_encoder_layer_fwd.default: _transformer_encoder_layer,
     aten._trilinear.default: _trilinear,
     aten.addbmm.default: _addbmm,
     aten.as_strided.default: _as_strided,

@@ -183,6 +183,17 @@ Results number_first(const Call& c) {
 
 Results relu(const Call& c) { return c.emit(Op::kMaximum, {c.aligned(0), c.splat(0)}); }
 
+// XLA's erf of f32 stays an ulp short of 1, and half of infinity times that is no NaN.
+Tensor error_function(const Call& c, const Tensor& x) {
+  const Tensor erf = c.emit(Op::kErf, {x});
+  if (x.dtype() != DType::kF32) return erf;
+  const Tensor is_one =
+      c.compare(hlo::Direction::kGe, c.emit(Op::kAbs, {x}), c.splat_like(x, 4));
+  return c.select(is_one, c.emit(Op::kSign, {x}), erf);
+}
+
+Results erf(const Call& c) { return error_function(c, c.aligned(0)); }
+
 Results gelu(const Call& c) {
   const Tensor x = c.aligned(0);
   const Tensor half = c.emit(Op::kMultiply, {x, c.splat(0.5)});
@@ -194,11 +205,8 @@ Results gelu(const Call& c) {
     const Tensor t = c.emit(Op::kTanh, {c.emit(Op::kMultiply, {c.splat(beta), inner})});
     return c.emit(Op::kMultiply, {half, c.emit(Op::kAdd, {one, t})});
   }
-  return c.emit(
-      Op::kMultiply,
-      {half,
-       c.emit(Op::kAdd, {one, c.emit(Op::kErf, {c.emit(Op::kMultiply,
-                                                       {x, c.splat(std::numbers::sqrt2 / 2)})})})});
+  const Tensor scaled = c.emit(Op::kMultiply, {x, c.splat(std::numbers::sqrt2 / 2)});
+  return c.emit(Op::kMultiply, {half, c.emit(Op::kAdd, {one, error_function(c, scaled)})});
 }
 
 Results where(const Call& c) {
@@ -244,7 +252,7 @@ constexpr Entry kRules[] = {
     {"aten::div.Scalar_mode", divide_mode, {}, zero_divisor},
     {"aten::div.Tensor", binary<Op::kDivide>},
     {"aten::div.Tensor_mode", divide_mode, {}, zero_divisor},
-    {"aten::erf", unary<Op::kErf>},
+    {"aten::erf", erf},
     {"aten::exp", unary<Op::kExponential>},
     {"aten::expm1", unary<Op::kExponentialMinusOne>},
     {"aten::floor", rounded<Op::kFloor>},

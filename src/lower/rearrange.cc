@@ -8,10 +8,11 @@ namespace {
 
 Results flip(const Call& c) {
   const Tensor t = c.any_order(0);
+  if (t.rank() == 0) return t;
   const Order at = inverse(t.order);
   std::vector<int64_t> positions;
   for (const int64_t d : c.integers("dims")) positions.push_back(at[d < 0 ? d + t.rank() : d]);
-  return t.rank() == 0 ? t : Tensor{c.build().reverse(t.value, positions), t.order};
+  return Tensor{c.build().reverse(t.value, positions), t.order};
 }
 
 // Each dim d as a pair (repeats[d], size of d), which one reshape makes one.
