@@ -8,7 +8,14 @@ from typing import Any
 
 import torch
 
-from . import attention, random_eager, random_rewrites, rewrites, torch_internals
+from . import (
+    attention,
+    gradients,
+    random_eager,
+    random_rewrites,
+    rewrites,
+    torch_internals,
+)
 from .torch_internals import OpOverload
 
 from ._C import has_rule  # isort: skip
@@ -74,6 +81,6 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     """
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
-    known |= attention.decompositions() | rewrites.OWN
+    known |= rewrites.OWN | attention.decompositions() | gradients.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     return kept | (random_eager if random == "eager" else random_rewrites).table()

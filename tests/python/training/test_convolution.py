@@ -22,11 +22,31 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("dims", "settings"), [*((2, s) for s in SETTINGS), (1, SETTINGS[2]), (3, SETTINGS[3])], ids=str
+)
 def test_convolution(same_gradients: Compare, dims: int, settings: dict[str, Any]) -> None:
     kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1]
     x = torch.randn(2, 4, *(9, 8, 7)[:dims], requires_grad=True)
+    same_gradients(kind(4, 8, 3, **settings), x)
+
+
+@pytest.mark.parametrize(
+    ("dims", "settings"),
+    [
+        (2, SETTINGS[0]),
+        (2, SETTINGS[2]),
+        (2, SETTINGS[3]),
+        (1, SETTINGS[1]),
+        (3, {"stride": 3, "output_padding": 2, "dilation": 3}),
+    ],
+    ids=str,
+)
+def test_transposed_convolution(
+    same_gradients: Compare, dims: int, settings: dict[str, Any]
+) -> None:
+    kind = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)[dims - 1]
+    x = torch.randn(2, 4, *(5, 4, 3)[:dims], requires_grad=True)
     same_gradients(kind(4, 8, 3, **settings), x)
 
 

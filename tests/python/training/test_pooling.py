@@ -56,3 +56,22 @@ def test_max_pool_in_one_dim_and_channels_last(same_gradients: Compare) -> None:
 @pytest.mark.parametrize("size", [1, 3, (5, 2), 9], ids=str)
 def test_adaptive_average_pool(same_gradients: Compare, size: Any) -> None:
     same_gradients(lambda x: F.adaptive_avg_pool2d(x, size), image(2, 3, 7, 6))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+        {"kernel_size": (2, 3), "stride": (3, 1), "divisor_override": 5},
+    ],
+    ids=str,
+)
+def test_average_pool(same_gradients: Compare, settings: dict[str, Any]) -> None:
+    same_gradients(lambda x: F.avg_pool2d(x, **settings), image(2, 3, 10, 9))
+
+
+def test_average_pool_in_one_and_three_dims(same_gradients: Compare) -> None:
+    same_gradients(lambda x: F.avg_pool1d(x, 3, 2, 1), image(2, 3, 9))
+    same_gradients(lambda x: F.avg_pool3d(x, 2), image(2, 3, 4, 5, 4))
