@@ -13,7 +13,6 @@ extern "C" {
    the same name, which goes before what is set here. False if there is no such mode or value.
 
    "devices"     int: number of devices; 1 unless set.
-   "compile_ms"  int: a compile takes so many milliseconds; 0 unless set.
    "own_memory"  bool (here 0 or 1): buffers are always copies in memory of the plugin's own that
    has no address, which is filled with bytes 0xFF when it is taken and when it is freed: a value
    that was never written, or is gone, reads as NaN or -1. "strict"      bool: a fault of the caller
@@ -39,6 +38,10 @@ bool torch_pjrt_fake_fail_at(const char* function, int64_t nth);
 /* The same with another PJRT_Error_Code, e.g. 8 for RESOURCE_EXHAUSTED. */
 bool torch_pjrt_fake_fail_with(const char* function, int64_t nth, int32_t code);
 
+/* Makes each call of a function take `ms` milliseconds longer, until told otherwise. False if there
+   is no such function or `ms` is negative. */
+bool torch_pjrt_fake_delay(const char* function, int64_t ms);
+
 /* Number of calls of a function since the last reset, with those that failed; -1 if the plugin has
    no such function. */
 int64_t torch_pjrt_fake_calls(const char* function);
@@ -47,7 +50,8 @@ int64_t torch_pjrt_fake_calls(const char* function);
    (loaded or not), "client" or "error"; -1 for another kind. */
 int64_t torch_pjrt_fake_live(const char* kind);
 
-/* Sets the numbers of calls to 0 and forgets all orders to fail. Modes and version stay. */
+/* Sets the numbers of calls to 0 and forgets all orders to fail or to be slow. Modes and version
+ * stay. */
 void torch_pjrt_fake_reset(void);
 
 /* Name of the `index`-th function that the plugin has; null from the last on. */

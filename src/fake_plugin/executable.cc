@@ -1,9 +1,7 @@
 #include "fake_plugin/executable.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
-#include <thread>
 
 #include "fake_plugin/buffer.h"
 #include "fake_plugin/client.h"
@@ -198,7 +196,6 @@ void compile(PJRT_Client_Compile_Args& args) {
     // XLA aborts the process, which a test could only learn less from.
     fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no compile options");
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(args.client->modes.compile_ms));
   auto executable = std::make_unique<PJRT_LoadedExecutable>(args.client);
   executable->program =
       std::make_shared<const Program>(parse_program({args.program->code, args.program->code_size}));

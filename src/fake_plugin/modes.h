@@ -12,7 +12,6 @@ namespace torch_pjrt::fake {
 // client gets without that option. control.h says what they do.
 struct Modes {
   int64_t devices = 1;
-  int64_t compile_ms = 0;
   bool own_memory = false;
   bool strict = false;
 };

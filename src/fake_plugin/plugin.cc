@@ -119,6 +119,11 @@ TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_fail_with(const char* function, int6
   return calls && calls->fail_at(nth, static_cast<PJRT_Error_Code>(code));
 }
 
+TORCH_PJRT_FAKE_EXPORT bool torch_pjrt_fake_delay(const char* function, int64_t ms) {
+  torch_pjrt::fake::Calls* calls = torch_pjrt::fake::find(function);
+  return calls && calls->delay(ms);
+}
+
 TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_calls(const char* function) {
   const torch_pjrt::fake::Calls* calls = torch_pjrt::fake::find(function);
   return calls ? calls->count() : -1;

@@ -1,5 +1,8 @@
 #include "fake_plugin/table.h"
 
+#include <chrono>
+#include <thread>
+
 namespace torch_pjrt::fake {
 
 Table::Table() {
@@ -26,6 +29,9 @@ void Table::check_size(size_t size, size_t expected, std::string_view function) 
 
 void Calls::add() {
   const int64_t call = ++count_;
+  if (const int64_t ms = delay_ms_; ms != 0) [[unlikely]] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  }
   if (call == failing_) {
     fail(code_, "fake plugin: ", name_, " was told to fail at call ", call);
   }
@@ -38,9 +44,16 @@ bool Calls::fail_at(int64_t nth, PJRT_Error_Code code) {
   return true;
 }
 
+bool Calls::delay(int64_t ms) {
+  if (ms < 0) return false;
+  delay_ms_ = ms;
+  return true;
+}
+
 void Calls::reset() {
   count_ = 0;
   failing_ = 0;
+  delay_ms_ = 0;
 }
 
 }  // namespace torch_pjrt::fake

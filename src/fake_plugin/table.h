@@ -29,9 +29,10 @@ class Calls {
   std::string_view name() const { return name_; }
   int64_t count() const { return count_; }
 
-  // Counts one call; throws a Failure if it is the one that is to fail.
+  // Counts one call and takes its time; throws a Failure if it is the one that is to fail.
   void add();
   bool fail_at(int64_t nth, PJRT_Error_Code code);
+  bool delay(int64_t ms);
   void reset();
 
  private:
@@ -40,6 +41,7 @@ class Calls {
   std::atomic<int64_t> count_{0};
   std::atomic<int64_t> failing_{0};  // the count at which to fail; 0 for never
   std::atomic<PJRT_Error_Code> code_{PJRT_Error_Code_INTERNAL};
+  std::atomic<int64_t> delay_ms_{0};
 };
 
 template <auto Field>

@@ -17,6 +17,7 @@ class FakeControl {
       : library_(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)),
         fail_at(find<decltype(torch_pjrt_fake_fail_at)>("torch_pjrt_fake_fail_at")),
         fail_with(find<decltype(torch_pjrt_fake_fail_with)>("torch_pjrt_fake_fail_with")),
+        delay(find<decltype(torch_pjrt_fake_delay)>("torch_pjrt_fake_delay")),
         set(find<decltype(torch_pjrt_fake_set)>("torch_pjrt_fake_set")),
         set_api(find<decltype(torch_pjrt_fake_set_api)>("torch_pjrt_fake_set_api")),
         calls(find<decltype(torch_pjrt_fake_calls)>("torch_pjrt_fake_calls")),
@@ -42,6 +43,7 @@ class FakeControl {
  public:
   decltype(torch_pjrt_fake_fail_at)* fail_at;
   decltype(torch_pjrt_fake_fail_with)* fail_with;
+  decltype(torch_pjrt_fake_delay)* delay;
   decltype(torch_pjrt_fake_set)* set;
   decltype(torch_pjrt_fake_set_api)* set_api;
   decltype(torch_pjrt_fake_calls)* calls;
