@@ -141,8 +141,10 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
     const run::Reacquire reacquire(lock);
     lock.release();
     Device& device = runtime_.device(options_.plugin_path);
-    const auto compiled = wait_for_compile(signature, precision, device, lock, found.origin);
+    const auto compiled = wait_for_compile(signature, precision, device, lock);
     auto entry = make_entry(signature, precision, device, *compiled, arguments);
+    // Whoever started the compile may have been interrupted.
+    if (!compiled->used.exchange(true)) found.origin = run::Origin::kCompiled;
     const std::lock_guard guard(mutex_);
     // Another thread may have made the same meanwhile.
     found.entry = entries_.try_emplace(key, std::move(entry)).first->second.get();
@@ -162,10 +164,9 @@ std::string Program::reason(const cache::Key& key) {
   return text;
 }
 
-std::shared_ptr<const Compiled> Program::wait_for_compile(const lower::Signature& signature,
-                                                          lower::Precision precision,
-                                                          Device& device, run::HostLock& lock,
-                                                          run::Origin& origin) {
+std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& signature,
+                                                    lower::Precision precision, Device& device,
+                                                    run::HostLock& lock) {
   lower::Options options;
   options.platform = device.client().platform_name();
   options.precision = precision;
@@ -177,10 +178,11 @@ std::shared_ptr<const Compiled> Program::wait_for_compile(const lower::Signature
                &log = runtime_.log(), why = reason(key)] {
     return compile_now(*graph, signature, options, overrides, device, log, why);
   };
-  const auto [value, started] = runtime_.programs().find_or_make(
-      key, std::move(make),
-      [](std::function<void()> task) { std::thread(std::move(task)).detach(); });
-  if (started) origin = run::Origin::kCompiled;
+  const auto value =
+      runtime_.programs()
+          .find_or_make(key, std::move(make),
+                        [](std::function<void()> task) { std::thread(std::move(task)).detach(); })
+          .value;
   while (value.wait_for(50ms) != std::future_status::ready) lock.check_interrupt();
   return value.get();
 }

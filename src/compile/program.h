@@ -82,9 +82,9 @@ class Program {
 
  private:
   Entry* look_up(const std::string& shape_key) const;
-  std::shared_ptr<const Compiled> wait_for_compile(const lower::Signature& signature,
-                                                   lower::Precision precision, Device& device,
-                                                   run::HostLock& lock, run::Origin& origin);
+  std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
+                                             lower::Precision precision, Device& device,
+                                             run::HostLock& lock);
   std::unique_ptr<Entry> make_entry(const lower::Signature& signature, lower::Precision precision,
                                     const Device& device, const Compiled& compiled,
                                     std::span<const Argument> arguments) const;

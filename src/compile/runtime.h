@@ -1,6 +1,7 @@
 // What all programs of a process share: devices, compiled programs, counters, log.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,7 +19,8 @@ namespace torch_pjrt::compile {
 // A program that is ready to run, with the order of its arguments and results.
 struct Compiled {
   std::shared_ptr<const pjrt::Executable> executable;
-  lower::Program program;  // without its text
+  lower::Program program;          // without its text
+  std::atomic<bool> used = false;  // by a call, which is the one that counts the compile
 };
 
 // One per process, never destroyed: programs and tensors may outlive everything else, and a compile
