@@ -11,7 +11,9 @@ TensorType: TypeAlias = tuple[str, Sequence[SizeLike], Sequence[SizeLike], SizeL
 ArgValue: TypeAlias = ValueRef | int | bool | float | Size | str | DType | Sequence[ArgValue] | None
 
 class Error(RuntimeError):
-    code: str  # "unsupported", "invalid", "plugin", "io" or "internal"
+    code: str  # "unsupported", "invalid", "plugin", "out_of_memory", "io" or "internal"
+
+class OutOfMemoryError(Error, torch.OutOfMemoryError): ...
 
 class Size:
     """A number that depends on symbols: an expression of a Graph, and its value at capture."""

@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .align import align_
     from .copies import CopyWarning
-    from .errors import Error
+    from .errors import Error, OutOfMemoryError
 
 __version__ = "0.1.0"
-__all__ = ["CopyWarning", "Error", "__version__", "align_", "reset_stats", "stats"]
+__all__ = [
+    "CopyWarning",
+    "Error",
+    "OutOfMemoryError",
+    "__version__",
+    "align_",
+    "reset_stats",
+    "stats",
+]
 
 # name -> the module that it comes from, imported when it is first asked for
-_MODULES = {"CopyWarning": "copies", "Error": "errors", "align_": "align"}
+_MODULES = {
+    "CopyWarning": "copies",
+    "Error": "errors",
+    "OutOfMemoryError": "errors",
+    "align_": "align",
+}
 
 _TORCH = (2, 13)  # the extension is built against its ABI
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 from .torch_internals import ShortenTraceback
 
-from ._C import Error  # isort: skip  (after torch, whose libraries it needs)
+from ._C import Error, OutOfMemoryError  # isort: skip  (after torch, whose libraries it needs)
 
-__all__ = ["CaptureError", "Code", "Error", "failure"]
+__all__ = ["CaptureError", "Code", "Error", "OutOfMemoryError", "failure"]
 
-Code = Literal["unsupported", "invalid", "plugin", "io", "internal"]
+Code = Literal["unsupported", "invalid", "plugin", "out_of_memory", "io", "internal"]
 
 
 class CaptureError(Error, ShortenTraceback):

@@ -10,6 +10,8 @@ const char* name(Code code) {
       return "invalid";
     case Code::kPlugin:
       return "plugin";
+    case Code::kOutOfMemory:
+      return "out_of_memory";
     case Code::kIo:
       return "io";
     case Code::kInternal:

@@ -12,6 +12,7 @@ enum class Code {
                  // fallback
   kInvalid,      // the caller's input or options are wrong
   kPlugin,       // the PJRT plugin reported an error
+  kOutOfMemory,  // the PJRT plugin has no memory left
   kIo,           // a file could not be read or written
   kInternal,     // a fault of ours
 };

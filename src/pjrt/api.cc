@@ -25,6 +25,11 @@ const char* name(PJRT_Error_Code code) {
   return index < std::size(kNames) ? kNames[index] : "UNKNOWN";
 }
 
+// XLA's CPU plugin reports want of memory for a program's own values as an internal error.
+bool tells_of_memory(std::string_view message) {
+  return message.find("Out of memory") != std::string_view::npos;
+}
+
 }  // namespace
 
 void Api::fail_missing(std::string_view function) const {
@@ -50,6 +55,10 @@ void Api::fail_with(std::string_view function, PJRT_Error* error) const {
     message.assign(args.message, args.message_size);
   }
   destroy(error);
+  if (code == name(PJRT_Error_Code_RESOURCE_EXHAUSTED) || tells_of_memory(message)) {
+    fail(Code::kOutOfMemory, function, ": the plugin reports ", code, ": ", message,
+         "; use smaller tensors (a smaller batch), or free some");
+  }
   fail(Code::kPlugin, function, ": the plugin reports ", code, ": ", message);
 }
 

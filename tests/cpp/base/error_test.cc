@@ -20,6 +20,7 @@ TEST(ErrorTest, EveryCodeHasAName) {
   EXPECT_STREQ(name(Code::kUnsupported), "unsupported");
   EXPECT_STREQ(name(Code::kInvalid), "invalid");
   EXPECT_STREQ(name(Code::kPlugin), "plugin");
+  EXPECT_STREQ(name(Code::kOutOfMemory), "out_of_memory");
   EXPECT_STREQ(name(Code::kIo), "io");
   EXPECT_STREQ(name(Code::kInternal), "internal");
 }

@@ -88,7 +88,7 @@ TEST_F(FakeModesTest, NewerTableWorks) {
 TEST_F(FakeModesTest, RefusesModesAndVersionsThatThereArent) {
   EXPECT_FALSE(fake_.set("no such mode", 1));
   EXPECT_FALSE(fake_.set("strict", 2));
-  EXPECT_FALSE(fake_.set("compile_ms", -1));
+  EXPECT_FALSE(fake_.set("devices", -1));
   EXPECT_FALSE(fake_.set_api(7, "PJRT_No_Such_Function"));
 }
 
@@ -124,15 +124,24 @@ TEST_F(FakeModesTest, OwnMemoryThatWasNeverWrittenIsNaN) {
   EXPECT_EQ(floats(donated[0]), std::vector<float>(16, 5.0f));
 }
 
-TEST_F(FakeModesTest, CompilesSlowly) {
+TEST_F(FakeModesTest, TakesTheTimeItIsToldTo) {
+  const auto made = client({});
+  EXPECT_FALSE(fake_.delay("PJRT_Client_Compile", -1));
+  EXPECT_FALSE(fake_.delay("PJRT_No_Such_Function", 1));
+  ASSERT_TRUE(fake_.delay("PJRT_Client_Compile", 30));
   const auto begin = std::chrono::steady_clock::now();
-  client({{"compile_ms", 30}})->compile(kNegate, {});
+  made->compile(kNegate, {});
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(30));
 }
 
 TEST_F(FakeModesTest, FailsWithTheCodeAskedFor) {
   ASSERT_TRUE(fake_.fail_with("PJRT_Client_Create", 1, PJRT_Error_Code_UNAVAILABLE));
   EXPECT_NE(compile_and_run().find("reports UNAVAILABLE"), std::string::npos);
+  ASSERT_TRUE(fake_.fail_with("PJRT_Client_Create", 1, PJRT_Error_Code_RESOURCE_EXHAUSTED));
+  const std::string error = compile_and_run();
+  EXPECT_TRUE(error.starts_with("out_of_memory: PJRT_Client_Create: the plugin reports RESOURCE"))
+      << error;
+  EXPECT_NE(error.find("use smaller tensors"), std::string::npos) << error;
   ASSERT_TRUE(fake_.fail_at("PJRT_Client_Create", 1));
   EXPECT_NE(compile_and_run().find("reports INTERNAL"), std::string::npos);
 }
