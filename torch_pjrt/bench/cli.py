@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from .models.registry import MODELS, Spec, nearest
 
 if TYPE_CHECKING:
-    from .results import ModelResult, Run
+    from .results import Mode, ModelResult, Run
     from .runner import Options
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -79,7 +79,9 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         "--only",
         action="append",
         metavar="MODEL",
-        help=f"run this model; may be repeated (default: all of {', '.join(models)})",
+        help=f"run this model; may be repeated (default: all of "
+        f"{', '.join(_default(models, False))}; with --null-device "
+        f"{', '.join(_default(models, True))})",
     )
     parser.add_argument(
         "--randomize-input",
@@ -92,15 +94,20 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--iterations-per-run",
         type=_positive,
-        default=1,
         metavar="N",
-        help="calls in each timed sample (default: 1)",
+        help="calls in each timed sample (default: 1; with --null-device 100, eager's always 1)",
     )
     parser.add_argument(
         "--batch-size", type=_positive, metavar="N", help="instead of each model's own"
     )
     parser.add_argument(
         "--threads", type=_positive, metavar="N", help="keep eager and compiled to N CPUs"
+    )
+    parser.add_argument(
+        "--null-device",
+        action="store_true",
+        help="with --performance: time what a call costs the host alone, on a plugin that executes "
+        "nothing, beside a backend that does nothing",
     )
     parser.add_argument("--output", type=_new_file, metavar="FILE", help="write a CSV table")
     parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the full record")
@@ -120,9 +127,12 @@ def main(
     parsed = parser.parse_args(arguments)
     if parsed.training:
         parser.error("--training is not available yet: only inference can be measured")
-    specs = _chosen(parser, models, parsed.only)
+    if parsed.null_device and parsed.accuracy:
+        parser.error("--null-device computes nothing: use it with --performance")
+    if parsed.null_device and parsed.backend:
+        parser.error("--null-device has backends of its own: leave --backend out")
+    specs = _chosen(parser, models, parsed.only or _default(models, parsed.null_device))
     _require_packages(parser, specs)
-    backends = tuple(dict.fromkeys(parsed.backend or [DEFAULT_BACKEND]))
 
     from . import environment
 
@@ -130,15 +140,21 @@ def main(
         if parsed.threads > environment.usable_cores():
             parser.error(f"--threads: only {environment.usable_cores()} CPUs can be used")
         environment.limit_cores(parsed.threads)
-    _check_backends(parser, backends)
 
+    from . import host_cost
     from .runner import Options
 
+    if parsed.null_device:
+        backends = host_cost.BACKENDS
+    else:
+        backends = tuple(dict.fromkeys(parsed.backend or [DEFAULT_BACKEND]))
+        _check_backends(parser, backends)
+    mode: Mode = "null-device" if parsed.null_device else "performance"
     options = Options(
-        mode="performance" if parsed.performance else "accuracy",
+        mode="accuracy" if parsed.accuracy else mode,
         backends=backends,
         repeat=parsed.repeat,
-        iterations_per_run=parsed.iterations_per_run,
+        iterations_per_run=parsed.iterations_per_run or (100 if parsed.null_device else 1),
         randomize_input=parsed.randomize_input,
         batch_size=parsed.batch_size,
         threads=parsed.threads,
@@ -188,14 +204,23 @@ def _run(
 
 
 def _chosen(
-    parser: argparse.ArgumentParser, models: Mapping[str, Spec], only: Sequence[str] | None
+    parser: argparse.ArgumentParser, models: Mapping[str, Spec], names: Sequence[str]
 ) -> list[Spec]:
     chosen = []
-    for name in dict.fromkeys(only or models):
+    for name in dict.fromkeys(names):
         if name not in models:
             parser.error(_unknown("model", name, list(models)))
         chosen.append(models[name])
     return chosen
+
+
+def _default(models: Mapping[str, Spec], null_device: bool) -> list[str]:
+    """The models that run unless others are asked for."""
+    return [
+        name
+        for name, spec in models.items()
+        if (spec.in_null_device if null_device else spec.in_table)
+    ]
 
 
 def _check_backends(parser: argparse.ArgumentParser, backends: Sequence[str]) -> None:

@@ -21,6 +21,8 @@ NOTHING = "-"
 # Each backend's columns, by mode.
 TIMED = ["speed-up", "ms", "compile s", "error", "warnings"]
 CHECKED = ["result", "error", "rule", "warnings"]
+HOST_COST = ["model", "batch", "eager µs", "do-nothing µs", "null device µs", "ratio", "error"]
+HOST_COST += ["warnings"]
 
 
 class ProgressDisplay:
@@ -93,6 +95,8 @@ def header(run: Run) -> list[str]:
 
 def table(run: Run) -> tuple[list[str], list[list[str]]]:
     """Column titles and one row of cells per model."""
+    if run.mode == "null-device":
+        return HOST_COST, [_host_cost_row(model) for model in run.models]
     performance = run.mode == "performance"
     titles = ["model", "batch"] + (["eager ms"] if performance else [])
     for backend in run.backends:
@@ -101,11 +105,29 @@ def table(run: Run) -> tuple[list[str], list[list[str]]]:
     return titles, [_row(run, model, performance) for model in run.models]
 
 
+def _host_cost_row(model: ModelResult) -> list[str]:
+    ours, nothing = model.backends
+    ratio = model.ratio(ours)
+    return [
+        _name(model),
+        str(model.batch_size),
+        _microseconds(model.baseline_s),
+        _microseconds(nothing.latency_s),
+        _microseconds(ours.latency_s),
+        _verdict(ours) if ratio is None else f"{ratio:.2f}",
+        _error(ours),
+        "; ".join(ours.warnings + nothing.warnings) or NOTHING,
+    ]
+
+
+def _name(model: ModelResult) -> str:
+    if not model.interrupted:
+        return model.name
+    return f"{model.name} (interrupted, {len(model.baseline_samples_s)} rounds)"
+
+
 def _row(run: Run, model: ModelResult, performance: bool) -> list[str]:
-    name = model.name
-    if model.interrupted:
-        name += f" (interrupted, {len(model.baseline_samples_s)} rounds)"
-    cells = [name, str(model.batch_size)]
+    cells = [_name(model), str(model.batch_size)]
     cells += [_milliseconds(model.baseline_s)] if performance else []
     for result in model.backends:
         speedup = model.speedup(result)
@@ -133,6 +155,10 @@ def _milliseconds(seconds: float | None) -> str:
         return NOTHING
     milliseconds = seconds * 1e3
     return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def _microseconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds * 1e6:.1f}"
 
 
 def _seconds(seconds: float | None) -> str:
@@ -178,6 +204,15 @@ NOTES = (
 )
 
 
+HOST_COST_NOTES = (
+    "Time per call, the median, measured in turns. null device: backend 'pjrt' on a plugin that "
+    "executes nothing, so that what is left is the host's work.",
+    "do-nothing: a backend with the same AOTAutograd arguments and a compiler that does nothing. "
+    "ratio: null device / do-nothing. Quote ratios only.",
+    "error: the largest on the real plugin, as a part of the output's scale; checked first.",
+)
+
+
 def print_report(run: Run, stream: IO[str] | None = None) -> None:
     """Header, table, failures, geomeans and notes; Markdown without colours off a terminal."""
     stream = stream or sys.stdout
@@ -187,6 +222,8 @@ def print_report(run: Run, stream: IO[str] | None = None) -> None:
     blocks += failures(run)
     if run.mode == "performance":
         blocks += [*NOTES, *geomeans(run)]
+    if run.mode == "null-device":
+        blocks += HOST_COST_NOTES
     print("\n".join(blocks), file=stream, flush=True)
 
 

@@ -27,8 +27,9 @@ PERFORMANCE_COLUMNS = (
     "backend",
 )
 ACCURACY_COLUMNS = ("dev", "name", "batch_size", "accuracy", "error", "backend")
+NULL_DEVICE_COLUMNS = ("dev", "name", "batch_size", "ratio", "abs_latency", "error", "backend")
 
-Mode = Literal["accuracy", "performance"]
+Mode = Literal["accuracy", "performance", "null-device"]
 # "pending" is a backend that an interruption or an earlier failure kept from being tried.
 Status = Literal["pending", "passed", "wrong", "failed"]
 
@@ -84,6 +85,12 @@ class ModelResult:
     def speedup(self, result: BackendResult) -> float | None:
         return timing.speedup(self.baseline_samples_s, result.samples_s)
 
+    def ratio(self, result: BackendResult) -> float | None:
+        """How many times the last backend's time this one takes; None for the last itself."""
+        if result is self.backends[-1]:
+            return None
+        return timing.speedup(result.samples_s, self.backends[-1].samples_s)
+
     def fail(self, message: str) -> None:
         """Marks every backend that hasn't failed already: the model as a whole was lost."""
         for result in self.backends:
@@ -121,10 +128,14 @@ class Run:
 
 
 def csv_text(run: Run) -> str:
-    """One row per model and backend. abs_latency is in ms, compilation_latency in s; a number that
-    wasn't measured is an empty cell."""
+    """One row per model and backend. abs_latency is in ms, compilation_latency in s, ratio that to
+    the do-nothing backend's time; a number that wasn't measured is an empty cell."""
     text = io.StringIO()
-    columns = PERFORMANCE_COLUMNS if run.mode == "performance" else ACCURACY_COLUMNS
+    columns = {
+        "performance": PERFORMANCE_COLUMNS,
+        "accuracy": ACCURACY_COLUMNS,
+        "null-device": NULL_DEVICE_COLUMNS,
+    }[run.mode]
     writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     for model in run.models:
@@ -136,6 +147,7 @@ def csv_text(run: Run) -> str:
                     "name": model.name,
                     "batch_size": model.batch_size,
                     "speedup": _cell(model.speedup(result)),
+                    "ratio": _cell(model.ratio(result)),
                     "abs_latency": _cell(None if latency is None else latency * 1e3),
                     "compilation_latency": _cell(result.compilation_s),
                     "accuracy": result.status,
@@ -169,6 +181,7 @@ def _model_record(model: ModelResult) -> dict[str, Any]:
     record["baseline_s"] = model.baseline_s
     for entry, result in zip(record["backends"], model.backends, strict=True):
         entry["speedup"] = model.speedup(result)
+        entry["ratio"] = model.ratio(result)
         entry["latency_s"] = result.latency_s
         entry["compilation_s"] = result.compilation_s
     return record

@@ -14,7 +14,7 @@ import torch
 import torch._dynamo
 import torch._inductor.config
 
-from . import accuracy, counters, isolate, timing
+from . import accuracy, counters, host_cost, isolate, timing
 from .models.registry import Spec
 from .results import BackendResult, Mode, ModelResult
 
@@ -117,18 +117,22 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
     fresh = functools.partial(spec.inputs, result.batch_size, generator)
     cases = [_case(model, fresh()) for _ in range(2)]
 
-    sides = [timing.Side(BASELINE, model)]
+    null_device = options.mode == "null-device"
+    sides = [timing.Side(BASELINE, model, iterations=1 if null_device else None)]
     watches: dict[str, counters.Watch] = {}
-    with _cold_compiler(options.backends):
+    with _cold_compiler([host_cost.CHECKED] if null_device else options.backends):
         for entry in result.backends:
             progress(f"compiling by {entry.backend}, checking", 0, 0)
             try:
-                compiled = _compile_and_check(model, cases, entry)
+                if null_device:
+                    compiled = _null_device_side(model, cases, entry)
+                else:
+                    compiled = _compile_and_check(model, cases, entry, entry.backend)
             except Exception as error:
                 entry.status, entry.message = "failed", _one_line(error)
                 continue
             if entry.status == "passed":
-                watch = counters.Watch(counters.is_ours(entry.backend))
+                watch = counters.Watch(_is_ours(entry.backend))
                 watches[entry.backend] = watch
                 sides.append(timing.Side(entry.backend, compiled, watch.watching))
     if options.mode == "accuracy" or not watches:
@@ -176,12 +180,32 @@ def _tiny(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
-def _compile_and_check(
+def _is_ours(backend: str) -> bool:
+    if backend in host_cost.BACKENDS:
+        return backend == host_cost.NULL_DEVICE
+    return counters.is_ours(backend)
+
+
+def _null_device_side(
     model: torch.nn.Module, cases: Sequence[Case], entry: BackendResult
 ) -> Callable[..., object]:
-    """Calls the compiled model on every case, the first call cold, and fills in `entry`."""
-    watch = counters.Watch(counters.is_ours(entry.backend))
-    compiled: Callable[..., object] = torch.compile(model, backend=entry.backend)
+    """The model by one of host_cost.BACKENDS. Ours is checked on the real plugin first, and is no
+    better than that check; the do-nothing backend has no values to check."""
+    if entry.backend == host_cost.NULL_DEVICE:
+        _compile_and_check(model, cases, entry, host_cost.CHECKED)
+        torch._dynamo.reset()
+    else:
+        entry.status = "passed"
+    return host_cost.compiled(entry.backend, model)
+
+
+def _compile_and_check(
+    model: torch.nn.Module, cases: Sequence[Case], entry: BackendResult, backend: str
+) -> Callable[..., object]:
+    """Calls the model, compiled by `backend`, on every case, the first call cold, and fills in
+    `entry`."""
+    watch = counters.Watch(counters.is_ours(backend))
+    compiled: Callable[..., object] = torch.compile(model, backend=backend)
     checks: list[accuracy.Check] = []
     for case in cases:
         with watch.watching() if not checks else contextlib.nullcontext():

@@ -15,11 +15,13 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Side:
-    """One thing to time. observe() is entered around each timed sample, outside the clock."""
+    """One thing to time. observe() is entered around each timed sample, outside the clock.
+    iterations, if given, goes before measure()'s."""
 
     name: str
     call: Callable[..., object]
     observe: Callable[[], AbstractContextManager[object]] = nullcontext
+    iterations: int | None = None
 
 
 @dataclass
@@ -93,7 +95,9 @@ def measure(
                 for position in order(index, len(sides)):
                     side = sides[position]
                     with side.observe():
-                        this_round[side.name] = _timed(side.call, arguments, iterations)
+                        this_round[side.name] = _timed(
+                            side.call, arguments, side.iterations or iterations
+                        )
                 for name, seconds in this_round.items():
                     samples.seconds[name].append(seconds)
                 on_round(index + 1)

@@ -22,7 +22,8 @@ PARAMETERS = {
 }
 R1_GEOMEAN = 1.381
 
-every_model = pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
+TEN = {name: spec for name, spec in MODELS.items() if spec.in_table}
+every_model = pytest.mark.parametrize("spec", TEN.values(), ids=TEN)
 
 
 def outputs(spec: Spec, model: torch.nn.Module, batch: int, seed: int) -> list[torch.Tensor]:
@@ -32,11 +33,11 @@ def outputs(spec: Spec, model: torch.nn.Module, batch: int, seed: int) -> list[t
 
 
 def test_the_ten_models_of_the_tables_are_there() -> None:
-    assert list(MODELS) == list(PARAMETERS)
+    assert list(TEN) == list(PARAMETERS)
 
 
 def test_published_column_has_the_published_geomean() -> None:
-    published = torch.tensor([spec.published_once for spec in MODELS.values()])
+    published = torch.tensor([spec.published_once for spec in TEN.values()])
     assert round(float(published.log().mean().exp()), 3) == R1_GEOMEAN
 
 

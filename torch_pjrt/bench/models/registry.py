@@ -1,4 +1,7 @@
-"""Name -> Spec for the ten models of the published tables. Imports torch only when one is built."""
+"""Name -> Spec for the ten models of the published tables and the null device's small ones.
+
+Imports torch only when one is built.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ class Spec:
     inputs(batch, generator) gives its positional arguments, CPU tensors. parameters is the count
     that was published for the architecture. batch_size keeps one eager call on two CPU cores well
     under a second. published_once is the speed-up in R1's table (on a GPU), None if it has no row.
-    requires names the packages beyond torch that make() imports.
+    requires names the packages beyond torch that make() imports. in_table: whether it runs unless
+    others are asked for; in_null_device: the same with --null-device.
     """
 
     name: str
@@ -39,6 +43,8 @@ class Spec:
     batch_size: int
     published_once: float | None = None
     requires: tuple[str, ...] = ()
+    in_table: bool = True
+    in_null_device: bool = False
 
     def build(self, seed: int) -> nn.Module:
         """The model in eval mode, the same for the same seed; torch's generator is left as it was.
@@ -80,6 +86,13 @@ def _tokens(batch: int, generator: torch.Generator) -> Inputs:
     return (torch.randint(0, VOCABULARY, (batch, TOKENS), generator=generator),)
 
 
+def _features(batch: int, generator: torch.Generator) -> Inputs:
+    """One float32 tensor [batch, 16], standard normal."""
+    import torch
+
+    return (torch.randn(batch, 16, generator=generator),)
+
+
 def _definition(module: str, function: str) -> Callable[[], nn.Module]:
     """A call of models.<module>.<function>, which is imported at the call."""
 
@@ -105,6 +118,19 @@ def _vision(
     )
 
 
+def _small(name: str, parameters: int) -> Spec:
+    return Spec(
+        name=name,
+        family="small",
+        make=_definition("small", name),
+        inputs=_features,
+        parameters=parameters,
+        batch_size=4,
+        in_table=False,
+        in_null_device=True,
+    )
+
+
 _ALL = (
     _vision("resnet18", "resnet", 11_689_512, 4, 1.346),
     _vision("resnet50", "resnet", 25_557_032, 4, 1.153),
@@ -123,8 +149,11 @@ _ALL = (
         batch_size=1,
         published_once=2.224,
         requires=("transformers",),
+        in_null_device=True,
     ),
     _vision("timm_vision_transformer", "vit", 22_050_664, 4, 1.81),
+    _small("mlp_3_layers", 3 * (16 * 16 + 16)),
+    _small("mlp_200_parameters", 100 * (16 * 16 + 16)),
 )
 
 MODELS: Mapping[str, Spec] = {spec.name: spec for spec in _ALL}

@@ -1,0 +1,60 @@
+"""What a call costs the host: a model on the null device, beside a backend that does nothing.
+
+The null device is the fake plugin, which executes nothing. The do-nothing backend is what a call
+costs whatever the backend: the same AOTAutograd arguments and decompositions, under the same Dynamo
+configuration and guards, and a compiler whose programs give back the same outputs at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .. import decompositions, torch_internals
+
+NULL_DEVICE = "null_device"
+DO_NOTHING = "do_nothing"
+BACKENDS = (NULL_DEVICE, DO_NOTHING)
+# Whose values are checked before the null device, which has none, is timed.
+CHECKED = "pjrt"
+
+
+def compiled(name: str, model: torch.nn.Module) -> Callable[..., object]:
+    """`model` as compiled by one of BACKENDS."""
+    if name == NULL_DEVICE:
+        return torch.compile(model, backend="pjrt", options={"plugin": "fake"})
+    return torch.compile(model, backend=do_nothing)
+
+
+def do_nothing(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """A backend for inference; its outputs are uninitialised."""
+    return torch_internals.compile_with_autograd(
+        gm,
+        list(example_inputs),
+        forward=_program,
+        backward=_program,
+        inference=_program,
+        decompositions=decompositions.table(),
+    )
+
+
+def _program(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    (result,) = gm.graph.find_nodes(op="output")
+    with torch_internals.real_tensors():
+        outputs = [_like(node) for node in result.args[0]]
+
+    def program(arguments: list[Any]) -> list[Any]:
+        return outputs
+
+    program._boxed_call = True  # type: ignore[attr-defined]
+    return program
+
+
+def _like(node: Any) -> Any:
+    """A value like the fake one of a node of the graph; None and numbers are themselves."""
+    value = node.meta["val"] if isinstance(node, torch.fx.Node) else node
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
