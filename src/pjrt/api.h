@@ -49,6 +49,12 @@ class Api {
            table_->*Function != nullptr;
   }
 
+  // Throws Error(kPlugin) if the plugin lacks one of the functions.
+  template <auto... Functions>
+  void require() const {
+    ((has<Functions>() ? void() : fail_missing(internal::function_name<Functions>())), ...);
+  }
+
   // Calls the function with the fields given, the others zero, and returns them with its results:
   // `call<&PJRT_Api::PJRT_Event_IsReady>({.event = event}).is_ready`. Throws Error(kPlugin)
   // with the plugin's message, or if the plugin lacks the function.

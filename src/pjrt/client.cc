@@ -63,6 +63,11 @@ PJRT_HostBufferSemantics to_pjrt(HostSemantics semantics) {
 
 std::unique_ptr<Client> Client::create(std::shared_ptr<const Plugin> plugin,
                                        const std::vector<ClientOption>& options) {
+  // What is made has to be destroyed some day.
+  plugin->api()
+      .require<&PJRT_Api::PJRT_Client_Create, &PJRT_Api::PJRT_Client_Destroy,
+               &PJRT_Api::PJRT_Event_Destroy, &PJRT_Api::PJRT_Buffer_Destroy,
+               &PJRT_Api::PJRT_Executable_Destroy, &PJRT_Api::PJRT_LoadedExecutable_Destroy>();
   std::vector<PJRT_NamedValue> values;
   for (const ClientOption& option : options) values.push_back(named_value(option));
   const auto args = plugin->api().call<&PJRT_Api::PJRT_Client_Create>(

@@ -55,11 +55,13 @@ TEST_F(FakeModesTest, OlderTableGivesAClearErrorOrDoesWithout) {
   for (const std::string& end : used) {
     // Without it an error has no text that we could read, and no way to be freed.
     if (end.starts_with("PJRT_Error_")) continue;
+    const std::vector<int64_t> before = fake_.all_live();
     ASSERT_TRUE(fake_.set_api(7, end.c_str()));
     EXPECT_EQ(Plugin::load(FAKE_PLUGIN)->api().minor(), 7);
     fake_.reset();
     const std::string error = compile_and_run();
     EXPECT_EQ(fake_.calls(end.c_str()), 0) << end;
+    EXPECT_EQ(fake_.all_live(), before) << end;
     const std::string what =
         ": the plugin doesn't have this function (it speaks PJRT C API 0.7, "
         "we were built for";
