@@ -83,6 +83,8 @@ class _Capture:
         # Storage of a node's result -> the first node with it.
         self._first_nodes: dict[int, torch.fx.Node] = {}
         self._input_of: dict[torch.fx.Node, int] = {}  # placeholders
+        # Storage -> the input that is mutated to it, and the new value.
+        self._new_values: dict[int, tuple[torch.fx.Node, torch.Tensor]] = {}
         self._num_inputs = 0
         self._constants: list[torch.Tensor] = []
 
@@ -208,6 +210,8 @@ class _Capture:
         else:
             self._op(node, torch.ops.aten.copy.default, node.args, node.kwargs)
         self._graph.add_mutation(self._input_of[destination], self._values[node].id)
+        if torch_internals.surely_equal(given.stride(), wanted.stride()):
+            self._new_values[torch_internals.storage_id(given)] = (destination, given)
         self._values[destination] = self._values[node]  # for what reads it from here on
 
     def _is_symbolic(self, node: torch.fx.Node) -> bool:
@@ -298,11 +302,15 @@ class _Capture:
 
     def _outputs(self, outputs: list[Any]) -> None:
         eager: list[EagerOutput | None] = [None] * len(outputs)
+        regenerated: frozenset[int] = frozenset()
         if self._eager_outputs is not None:
             eager = torch_internals.plain_outputs(len(outputs), self._eager_outputs)
+            regenerated = torch_internals.views_of_inputs(len(outputs))
         shared, hidden = shared_outputs(outputs, self._first_nodes, eager)
         for position, output in enumerate(outputs):
             value = self._values[output] if isinstance(output, torch.fx.Node) else output
+            if position in regenerated and self._view_of_mutated(output):
+                continue
             if position in shared and shared[position].memory != position:
                 self._shared_output(output, shared[position])
             elif isinstance(value, _C.ValueRef):
@@ -331,6 +339,22 @@ class _Capture:
             self._graph.add_output_input(shared[0])
         else:
             self._graph.add_output_view(shared[0], self._output_type(node))
+
+    def _view_of_mutated(self, output: Any) -> bool:
+        """Adds the output as a view of the input whose new value it views, if it does: computed, it
+        would be a copy that nobody reads."""
+        tensor = output.meta.get("val") if isinstance(output, torch.fx.Node) else None
+        if not isinstance(tensor, torch.Tensor):
+            return False
+        found = self._new_values.get(torch_internals.storage_id(tensor))
+        if found is None:
+            return False
+        placeholder, value = found
+        dtype, dims, strides, _ = self._output_type(output)
+        place = tensor.storage_offset() - value.storage_offset()
+        offset = self._symbols.size(placeholder.meta["val"].storage_offset() + place, "")
+        self._graph.add_output_view(self._input_of[placeholder], (dtype, dims, strides, offset))
+        return True
 
     def _value_output(self, node: torch.fx.Node, value: _C.ValueRef) -> None:
         self._graph.add_output_value(value.id, self._output_type(node))

@@ -6,7 +6,7 @@ torch is first imported here, so that the C++ core finds libtorch loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from torch._guards import TracingContext
 from torch._inductor import config as inductor_config
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = [
@@ -43,7 +44,9 @@ __all__ = [
     "real_tensors",
     "recompile_limits",
     "storage_id",
+    "surely_equal",
     "symbolic",
+    "views_of_inputs",
 ]
 
 Decompositions = Mapping[Any, Callable[..., Any]]
@@ -181,6 +184,26 @@ def plain_outputs(count: int, eager: list[EagerOutput | None]) -> list[EagerOutp
         if info.output_type in plain and first + k < count:
             outputs[first + k] = eager[k]
     return outputs
+
+
+def views_of_inputs(count: int) -> frozenset[int]:
+    """Of the `count` outputs of the graph being compiled, those that AOTAutograd makes anew as an
+    input or a view of one: only their sizes, strides and offset are used."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    if metadata is None:
+        return frozenset()
+    first = int(metadata.num_mutated_inp_runtime_indices)
+    kinds = (OutputType.alias_of_input, OutputType.is_input)
+    info = enumerate(metadata.output_info)
+    return frozenset(first + k for k, o in info if o.output_type in kinds and first + k < count)
+
+
+def surely_equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether sizes, which may be symbolic, are equal whatever the symbols' values."""
+    return len(a) == len(b) and all(
+        statically_known_true(x == y) for x, y in zip(a, b, strict=True)
+    )
 
 
 def real_tensors() -> AbstractContextManager[Any]:

@@ -344,3 +344,19 @@ def test_storage_offsets_are_part_of_the_program() -> None:
         x = base[first : first + 32]
         y = compiled(lambda x: x.as_strided((2, 3), (5, 2), 17) * 2)(x)
         assert_close(y, base.as_strided((2, 3), (5, 2), 17) * 2)
+
+
+def test_views_of_a_mutated_input_are_not_computed(caplog: pytest.LogCaptureFixture) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.add_(y)
+        return x[:, 1:], x.view(-1), x.t()
+
+    base = torch.zeros(3, 64)
+    fast = compiled(f)
+    with caplog.at_level("DEBUG", "torch_pjrt"):
+        outputs = fast(base[1:], torch.ones(2, 64))
+    assert_close(outputs, f(base[1:].clone() - 1, torch.ones(2, 64)))
+    assert [o.storage_offset() for o in outputs] == [65, 64, 64]
+    assert all(o.untyped_storage().data_ptr() == base.data_ptr() for o in outputs)
+    text = "".join(r.getMessage() for r in caplog.records if "func.func" in r.getMessage())
+    assert text.count("tf.aliasing_output") == 1, text
