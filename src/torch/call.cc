@@ -75,15 +75,18 @@ class Call {
         fail(e.code(), describe(i), ": ", e.what());
       }
     }
-    for (const Mutation& m : graph_.mutations) own_memory(m.input);
+    for (const Mutation& m : graph_.mutations) prepare_mutated(m.input);
   }
 
-  // Memory that other tensors share only until it is written to is the tensor's own from now on.
-  void own_memory(int32_t i) {
+  void prepare_mutated(int32_t i) {
     const size_t index = static_cast<size_t>(i);
     if (index >= given_.size() || !arguments_[i].is_tensor) return;  // found out later
-    if (is_plain(*given_[i].tensor)) {
-      arguments_[i].tensor.data = given_[i].tensor->unsafeGetTensorImpl()->mutable_data();
+    const at::Tensor& tensor = *given_[i].tensor;
+    // Raises where an inference tensor mustn't change; it has no version to raise.
+    if (tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    // Memory that is shared only until it is written to is the tensor's own from now on.
+    if (is_plain(tensor)) {
+      arguments_[i].tensor.data = tensor.unsafeGetTensorImpl()->mutable_data();
     }
   }
 

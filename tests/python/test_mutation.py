@@ -293,6 +293,8 @@ def test_inference_tensors() -> None:
         fast = compiled(added)
         fast(x)
         fast(x)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside"):
+        fast(x)
     assert_close(x.clone(), torch.full((8,), 3.0))
 
 
