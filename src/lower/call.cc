@@ -167,6 +167,13 @@ DType Call::dtype(ArgKey key) const {
   fail(Code::kInternal, op(), ": ", text(key), " is neither tensor nor value");
 }
 
+std::optional<int64_t> Call::known_limit(ArgKey key, size_t item) const {
+  const Arg* arg = &find(key);
+  if (const auto* list = std::get_if<ArgList>(&arg->v)) arg = &list->at(item);
+  const auto* ref = std::get_if<ValueRef>(&arg->v);
+  return ref != nullptr ? state_.known_limit(ref->id) : std::nullopt;
+}
+
 Type Call::type(ArgKey key) const {
   const auto* ref = std::get_if<ValueRef>(&find(key).v);
   if (ref == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no tensor");

@@ -122,6 +122,7 @@ std::string out_of_bounds(int64_t dim, int64_t size) {
 std::vector<Failure> check_embedding(const Call& c) {
   if (c.result().num_elements() == 0) return {};
   const int64_t size = c.type("weight").dims[0];
+  if (c.known_limit("indices").value_or(kNowhere) <= size) return {};
   return check_range(c, c.any_order("indices"), 0, size - 1,
                      {Problem::Kind::kIndexError, "index out of range in self"});
 }
@@ -130,6 +131,7 @@ std::vector<Failure> check_gather(const Call& c) {
   const Dims dims = c.type("self").dims;
   const int64_t dim = c.axis("dim", static_cast<int64_t>(dims.size()));
   const int64_t size = dims.empty() ? 1 : dims[dim];
+  if (c.known_limit("index").value_or(kNowhere) <= size) return {};
   return check_range(c, c.any_order("index"), 0, size - 1,
                      {Problem::Kind::kRuntimeError, out_of_bounds(dim, size)});
 }
@@ -143,19 +145,21 @@ std::vector<Failure> check_index(const Call& c) {
   const Dims dims = c.type("self").dims;
   std::vector<Failure> failures;
   std::vector<Tensor> firsts;
-  for (const int64_t d : indexed.dims) {
+  for (size_t position = 0; position < indexed.dims.size(); ++position) {
+    const int64_t d = indexed.dims[position];
     const int64_t size = dims[d];
+    if (c.known_limit("indices", d).value_or(kNowhere) <= size) continue;
     const Tensor i = c.row_major(c.broadcast(*indices[d], indexed.shape));
     firsts.push_back(first_true(c, outside(c, i, -size, size - 1)));
-    const auto position = static_cast<int64_t>(failures.size());
-    failures.push_back({{},
-                        element_at(c, i, firsts.back()),
-                        {Problem::Kind::kIndexError, out_of_bounds(position, size)}});
+    failures.push_back(
+        {{},
+         element_at(c, i, firsts.back()),
+         {Problem::Kind::kIndexError, out_of_bounds(static_cast<int64_t>(position), size)}});
   }
+  // Only the one with the first bad element fails.
+  const Tensor nowhere = c.wrap(c.build().constant(kNowhere, {DType::kI64, {}}));
   for (size_t k = 0; k < failures.size(); ++k) {
-    const Tensor nowhere = c.splat_like(firsts[k], 0);
-    failures[k].bad = c.compare(hlo::Direction::kNe, firsts[k],
-                                {c.build().constant(kNowhere, nowhere.value.type), {}});
+    failures[k].bad = c.compare(hlo::Direction::kNe, firsts[k], nowhere);
     for (size_t other = 0; other < failures.size(); ++other) {
       if (other == k) continue;
       const auto direction = other < k ? hlo::Direction::kLt : hlo::Direction::kLe;

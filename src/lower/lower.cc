@@ -45,6 +45,24 @@ std::optional<ValueId> first_tensor(const Node& node) {
   return ref != nullptr ? std::optional(ref->id) : std::nullopt;
 }
 
+// Ops whose result has no elements but those of their first argument.
+constexpr std::string_view kRearranging[] = {
+    "aten::clone",      "aten::expand",        "aten::permute",     "aten::reshape",
+    "aten::select.int", "aten::slice.Tensor",  "aten::squeeze.dim", "aten::squeeze.dims",
+    "aten::t",          "aten::transpose.int", "aten::unsqueeze",   "aten::view",
+};
+
+// Whether an argument is the number of that class in every call, or isn't there.
+bool is_always(const Graph& graph, const Node& node, std::string_view argument, ScalarClass c) {
+  for (const NamedArg& a : node.args) {
+    if (a.name != argument) continue;
+    const auto* slot = std::get_if<Slot>(&a.arg.v);
+    if (slot == nullptr || graph.scalars[slot->index].expr >= 0) return false;
+    return graph.scalars[slot->index].scalar_class == c;
+  }
+  return true;
+}
+
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -176,6 +194,22 @@ void Lowering::lower_checks() {
   const std::vector<hlo::Value> parts = {builder_.reshape(problem, {1}),
                                          builder_.reshape(value, {1})};
   status_ = builder_.concatenate(parts, 0);
+}
+
+std::optional<int64_t> Lowering::known_limit(ValueId id) const {
+  for (int32_t n = node_of_value_[id]; n >= 0; n = node_of_value_[id]) {
+    const Node& node = graph_.nodes[n];
+    if (node.op == "aten::arange" || node.op == "aten::arange.start_step") {
+      const bool counts = is_always(graph_, node, "start", ScalarClass::kZero) &&
+                          is_always(graph_, node, "step", ScalarClass::kOne);
+      const Type type = concrete(node.results[0]);
+      const bool is_wide = type.dtype == DType::kI32 || type.dtype == DType::kI64;
+      return counts && is_wide ? std::optional(type.dims[0]) : std::nullopt;
+    }
+    if (std::ranges::find(kRearranging, node.op) == std::end(kRearranging)) break;
+    id = *first_tensor(node);
+  }
+  return std::nullopt;
 }
 
 std::optional<hlo::Value> Lowering::write_permit(const Node& node) {

@@ -35,6 +35,8 @@ class Lowering {
   Type type(ValueId id) const;
   DType dtype(ValueId id) const { return dtypes_[id]; }
   int64_t rank(ValueId id) const { return ranks_[id]; }
+  // n if all elements are in [0, n), because they are an arange's.
+  std::optional<int64_t> known_limit(ValueId id) const;
   // Whether the checks pass, for a node that may write to a mutated input in place.
   std::optional<hlo::Value> write_permit(const Node& node);
 

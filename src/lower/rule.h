@@ -84,6 +84,9 @@ class Call {
   DType dtype(ArgKey key) const;
   Type type(ArgKey key) const;             // of a tensor, logical dims; computes nothing
   int64_t num_elements(ArgKey key) const;  // of a tensor; 1 for a scalar
+  // n if every element of a tensor, or of item `item` of a list, is in [0, n) in any call, by where
+  // it comes from: an arange.
+  std::optional<int64_t> known_limit(ArgKey key, size_t item = 0) const;
   Tensor any_order(ArgKey key) const;      // as it comes
   Tensor tensor(ArgKey key) const;         // in logical (row-major) order, own dtype
   Tensor tensor(ArgKey key, const Order& order) const;

@@ -216,3 +216,33 @@ def test_a_symbol_as_divisor() -> None:
     fast = compiled(f, dynamic=True)
     assert_close(fast(torch.ones(6), ints(7)), ints(3), **exactly)
     assert error_of(fast, torch.ones(4), ints(7)) == ZERO_DIVISION
+
+
+def status_of(caplog: pytest.LogCaptureFixture, function: Any, *inputs: Any) -> bool:
+    """Whether the program of that call reports on its values."""
+    caplog.clear()
+    with caplog.at_level("DEBUG", "torch_pjrt"):
+        assert_close(compiled(function)(*inputs), function(*inputs), **exactly)
+    texts = [r.getMessage() for r in caplog.records if "func.func" in r.getMessage()]
+    assert len(texts) == 1
+    return "tensor<2xi64>" in texts[0].split("return")[-1]
+
+
+def test_positions_in_range_need_no_check(caplog: pytest.LogCaptureFixture) -> None:
+    def within(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding(torch.arange(x.shape[0]).unsqueeze(0), x) + 1
+
+    def mixed(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return x[torch.arange(4)[:, None], i]
+
+    def beyond(x: torch.Tensor) -> torch.Tensor:
+        return x[torch.arange(x.shape[0]) + 1 - 1] * 3
+
+    x = torch.randn(4, 7)
+    assert not status_of(caplog, within, x)
+    assert status_of(caplog, mixed, x, ints(0, 6))
+    assert status_of(caplog, beyond, x)
+    i = ints(0, 7)
+    assert error_of(compiled(mixed), x, i) == error_of(mixed, x, i)
+    bad = error_of(compiled(lambda x: x[torch.arange(5)]), x)
+    assert bad == error_of(lambda x: x[torch.arange(5)], x)
