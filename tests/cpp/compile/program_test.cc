@@ -112,6 +112,27 @@ TEST_F(ProgramTest, ReportsEachCopiedInputOnce) {
   EXPECT_EQ(reports, (std::vector<std::string>{"x not aligned", "y not dense", "x not aligned"}));
 }
 
+TEST_F(ProgramTest, WantsTwoNumbersForEachDraw) {
+  Graph graph = add_graph(2.5);
+  graph.add_draw();
+  Program program(std::move(graph), runtime(), options());
+  EXPECT_NE(error_of([&] { call(program, 81); }).find("0 random numbers for 1 draws"),
+            std::string::npos);
+}
+
+TEST_F(ProgramTest, DrawsArePartOfTheGraph) {
+  Graph graph = add_graph(2.5);
+  const std::string without = canonical_bytes(graph);
+  const ValueId draw = graph.add_draw();
+  EXPECT_NE(canonical_bytes(graph), without);
+  Output output;
+  output.kind = Output::Kind::kValue;
+  output.value = draw;
+  output.type = {DType::kI64, {2}, {1}, 0};
+  graph.outputs.push_back(output);
+  EXPECT_NE(lower_text(graph, std::vector<int64_t>{4}).find("tensor<2xi64>"), std::string::npos);
+}
+
 TEST_F(ProgramTest, CompilesOnceHoweverManyThreadsCall) {
   Program program(add_graph(2.5), runtime(), options());
   std::vector<std::thread> threads;

@@ -46,6 +46,16 @@ class CallTest : public testing::Test {
         std::vector<Type>{kVector}, stats_);
   }
 
+  // Returns its only argument, the second draw.
+  std::unique_ptr<Callable> second_draw() {
+    const Type type{DType::kI64, {2}};
+    const std::string text =
+        pjrt::module_text("%a: tensor<2xi64>", "tensor<2xi64>", "return %a : tensor<2xi64>");
+    return std::make_unique<Callable>(client_, client_.compile(text, {}),
+                                      std::vector<Argument>{{Kind::kDraw, 1, type, 0}},
+                                      std::vector<Type>{type}, stats_);
+  }
+
   std::vector<Copied> call(Callable& callable, const void* input, void* output,
                            Origin origin = Origin::kMemory) {
     const std::array<const void*, 1> inputs = {input};
@@ -67,6 +77,19 @@ class CallTest : public testing::Test {
   std::vector<int64_t> before_;
   Stats stats_;
 };
+
+TEST_F(CallTest, TakesDrawsAnewAtEachCall) {
+  const auto program = second_draw();
+  const HostArray output(2 * sizeof(int64_t));
+  const std::array<void*, 1> outputs = {output.data()};
+  for (const int64_t first : {1, 2}) {
+    const std::array<int64_t, 4> draws = {-7, -8, first, first + 10};
+    NoLock lock;
+    program->run({{}, {}, outputs, draws}, Origin::kMemory, lock);
+  }
+  EXPECT_EQ(buffers_made(), 2);
+  EXPECT_EQ(stats_.snapshot().copied_inputs, 0);
+}
 
 TEST_F(CallTest, KeepsTheBufferOfMemoryThatStays) {
   const auto program = callable();
