@@ -12,6 +12,7 @@ from . import (
     attention,
     gradients,
     random_eager,
+    random_ops,
     random_rewrites,
     rewrites,
     torch_internals,
@@ -68,9 +69,7 @@ def _keeps(op: Any) -> bool:
     if not isinstance(op, OpOverload):
         return False
     # A random op decomposed into another random op would fail under a name the user never wrote.
-    return has_rule(op.name()) or (
-        torch.Tag.nondeterministic_seeded in op.tags and op not in _NOT_RANDOM
-    )
+    return has_rule(op.name()) or (random_ops.is_random(op) and op not in _NOT_RANDOM)
 
 
 @functools.cache

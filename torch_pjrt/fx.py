@@ -430,7 +430,7 @@ def _problem(tensor: torch.Tensor) -> tuple[str, str] | None:
 
 def _no_rule(op: OpOverload, source: str) -> Exception:
     remedy = _REWRITE
-    if torch.Tag.nondeterministic_seeded in op.tags:
+    if random_ops.is_random(op):
         remedy = (
             "draw the numbers outside of the compiled function and pass them in; the random ops "
             "that work are listed in docs/using.md"

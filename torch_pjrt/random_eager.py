@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import random_rewrites, torch_internals
+from . import random_ops, random_rewrites, torch_internals
 from .errors import failure
 from .random_rewrites import Rewrite
 from .sources import source_of
@@ -89,7 +89,7 @@ def take_out(gm: torch.fx.GraphModule) -> HostDraws:
     steps, names = [], []
     last = placeholders[-1] if placeholders else None
     for node in list(gm.graph.nodes):
-        if not _is_random(node):
+        if not random_ops.is_random(node.target):
             continue
         steps.append(_Step(gm, node, inputs, numbers).make())
         with _at(gm.graph, last):
@@ -106,13 +106,6 @@ def take_out(gm: torch.fx.GraphModule) -> HostDraws:
 def _at(graph: torch.fx.Graph, last: torch.fx.Node | None) -> Any:
     """Where the next placeholder goes: after the last one."""
     return graph.inserting_after(last) if last else graph.inserting_before(next(iter(graph.nodes)))
-
-
-def _is_random(node: torch.fx.Node) -> bool:
-    return (
-        isinstance(node.target, OpOverload)
-        and torch.Tag.nondeterministic_seeded in node.target.tags
-    )
 
 
 class _Numbers:

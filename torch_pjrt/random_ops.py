@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["bernoulli", "integers", "is_draw", "normal", "permutation", "uniform"]
+from .torch_internals import OpOverload
+
+__all__ = ["bernoulli", "integers", "is_draw", "is_random", "normal", "permutation", "uniform"]
 
 Size = int | torch.SymInt
 
@@ -63,6 +65,11 @@ def _float_type(draw: torch.Tensor, size: Sequence[Size], *, dtype: torch.dtype)
 def is_draw(op: object) -> bool:
     """Whether the op of a graph's node is a draw."""
     return op is _ops.draw.default
+
+
+def is_random(op: object) -> bool:
+    """Whether the op takes numbers from a generator: a draw, or a random op of ATen."""
+    return isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
 
 
 def _draw() -> torch.Tensor:

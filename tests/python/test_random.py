@@ -444,6 +444,8 @@ def test_attention_with_dropout() -> None:
         (lambda: torch.empty(3).bernoulli_(1.5), r"expects p to be in \[0, 1\]"),
         (lambda: torch.randperm(300, dtype=torch.uint8), "doesn't fit"),
         (lambda: torch.rand(3, dtype=torch.int64), "no lowering for aten::rand"),
+        (lambda: torch.rand(3, device="meta"), "no lowering for aten::rand"),
+        (lambda: torch.randn(3, dtype=torch.complex64), "no lowering for aten::randn"),
         (lambda: torch.poisson(torch.ones(3)), "no lowering for aten::poisson"),
     ],
 )
