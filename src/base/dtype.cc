@@ -25,6 +25,8 @@ constexpr std::array<Facts, kNumDTypes> kFacts = {{
     {"bf16", "bf16", 2, 16, Category::kFloating},
     {"f32", "f32", 4, 32, Category::kFloating},
     {"f64", "f64", 8, 64, Category::kFloating},
+    {"c64", "complex<f32>", 8, 64, Category::kComplex},
+    {"c128", "complex<f64>", 16, 128, Category::kComplex},
 }};
 
 const Facts& facts(DType d) { return kFacts[static_cast<size_t>(d)]; }
@@ -39,8 +41,16 @@ int bit_width(DType d) { return facts(d).bits; }
 
 DType opmath(DType d) { return d == DType::kF16 || d == DType::kBF16 ? DType::kF32 : d; }
 
+DType part(DType d) {
+  if (d == DType::kC64) return DType::kF32;
+  return d == DType::kC128 ? DType::kF64 : d;
+}
+
+DType to_complex(DType d) { return part(d) == DType::kF64 ? DType::kC128 : DType::kC64; }
+
 DType promote(DType a, DType b) {
   if (a == b) return a;
+  if (is_complex(a) || is_complex(b)) return std::max(to_complex(a), to_complex(b));
   if (category(a) != category(b)) return std::max(a, b);
   const auto either = [&](DType d) { return a == d || b == d; };
   if (either(DType::kU8) && either(DType::kI8)) return DType::kI16;

@@ -171,6 +171,11 @@ Value Builder::constant(int64_t value, const Type& type) {
              {{"value", "dense<" + literal(value, type.dtype) + "> : " + tensor(type)}}, type);
 }
 
+Value Builder::constant(std::complex<double> value, const Type& type) {
+  return one("constant", {},
+             {{"value", "dense<" + literal(value, type.dtype) + "> : " + tensor(type)}}, type);
+}
+
 Value Builder::constant_list(std::span<const int64_t> values, DType dtype) {
   const Type type{dtype, {static_cast<int64_t>(values.size())}};
   const std::string items = joined(values, [&](int64_t v) { return literal(v, dtype); });

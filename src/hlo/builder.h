@@ -1,7 +1,9 @@
 // StableHLO text, one typed statement at a time. Every op here is pure: equal statements of a block
-// are emitted once.
+// are emitted once. What HLO can't do for complex numbers throws Error(kUnsupported), other misuse
+// Error(kInternal).
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -24,6 +26,7 @@ enum class Op : uint8_t {
   kCbrt,
   kCeil,
   kClamp,
+  kComplex,
   kCosine,
   kCountLeadingZeros,
   kDivide,
@@ -31,6 +34,7 @@ enum class Op : uint8_t {
   kExponential,
   kExponentialMinusOne,
   kFloor,
+  kImag,
   kIsFinite,
   kLog,
   kLogPlusOne,
@@ -43,6 +47,7 @@ enum class Op : uint8_t {
   kOr,
   kPopcnt,
   kPower,
+  kReal,
   kRemainder,
   kRoundNearestAfz,
   kRoundNearestEven,
@@ -111,21 +116,25 @@ class Builder {
   // An argument of @main; `attributes` is MLIR text, e.g. "{tf.aliasing_output = 0 : i32}" or "".
   Value argument(const Type& type, const std::string& attributes = "");
 
-  // Constants. `value` is rounded to a floating dtype; an integer dtype or bool has to hold it
-  // exactly.
+  // Constants. `value` is rounded to a floating or complex dtype; an integer dtype or bool has to
+  // hold it exactly.
   Value constant(double value, const Type& type);
   Value constant(int64_t value, const Type& type);
   Value constant(int value, const Type& type) { return constant(int64_t{value}, type); }
+  Value constant(std::complex<double> value, const Type& type);
   Value constant_list(std::span<const int64_t> values, DType dtype);  // rank 1
   Value iota(int64_t dim, const Type& type);
 
   // Operands are of one type, except those of select (a predicate first) and clamp (least, value,
-  // greatest), where predicate and bounds may be 0-d.
+  // greatest), where predicate and bounds may be 0-d. Of the type of the operands are all results
+  // but those of is_finite (bool), abs, real and imag of complex numbers (their parts' type), and
+  // complex (of real and imaginary part).
   Value elementwise(Op op, std::span<const Value> operands);
   Value elementwise(Op op, std::initializer_list<Value> operands);
-  // NaN is equal to nothing and in no order.
+  // NaN is equal to nothing and in no order; complex numbers have no order.
   Value compare(Direction direction, const Value& a, const Value& b);
-  Value convert(const Value& v, DType dtype);          // HLO's conversion
+  // HLO's conversion; not from a complex dtype to one that isn't.
+  Value convert(const Value& v, DType dtype);
   Value bitcast_convert(const Value& v, DType dtype);  // of equal width
 
   // Dim i of `v`, of size 1 or that of the result, becomes dim operand_dims[i], in increasing

@@ -89,7 +89,14 @@ std::string joined(std::span<const int64_t> values) {
 
 }  // namespace
 
+std::string literal(std::complex<double> value, DType dtype) {
+  if (!is_complex(dtype)) fail(Code::kInternal, "constant: ", name(dtype), " is not complex");
+  return "(" + floating(value.real(), part(dtype)) + ", " + floating(value.imag(), part(dtype)) +
+         ")";
+}
+
 std::string literal(double value, DType dtype) {
+  if (is_complex(dtype)) return literal(std::complex<double>(value), dtype);
   if (is_floating(dtype)) return floating(value, dtype);
   // 2^63 is the least double beyond int64_t.
   if (!(value >= -0x1p63 && value < 0x1p63) || value != std::trunc(value)) {
@@ -99,6 +106,7 @@ std::string literal(double value, DType dtype) {
 }
 
 std::string literal(int64_t value, DType dtype) {
+  if (is_complex(dtype)) return "(" + literal(value, part(dtype)) + ", 0.0)";
   if (is_floating(dtype)) return floating(static_cast<long double>(value), dtype);
   const int bits = bit_width(dtype);
   const bool is_signed = dtype != DType::kBool && dtype != DType::kU8;

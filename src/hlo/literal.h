@@ -1,6 +1,7 @@
 // Numbers, types and attributes as MLIR text.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,11 +11,12 @@
 
 namespace torch_pjrt::hlo {
 
-// A number as it stands within `dense<...>`: a decimal or bit pattern that parses to exactly the
-// value, rounded once to a floating dtype. Throws Error(kInternal) where an integer dtype or bool
-// can't hold it.
+// A number as it stands within `dense<...>`: decimals or bit patterns that parse to exactly the
+// value, rounded once to a floating or complex dtype. Throws Error(kInternal) where an integer
+// dtype or bool can't hold it.
 std::string literal(double value, DType dtype);
 std::string literal(int64_t value, DType dtype);
+std::string literal(std::complex<double> value, DType dtype);  // of a complex dtype
 
 // E.g. "tensor<2x3xf32>".
 std::string tensor(const Type& type);

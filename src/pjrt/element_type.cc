@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<PJRT_Buffer_Type, kNumDTypes> kTypes = {
     PJRT_Buffer_Type_PRED, PJRT_Buffer_Type_U8,  PJRT_Buffer_Type_S8,  PJRT_Buffer_Type_S16,
     PJRT_Buffer_Type_S32,  PJRT_Buffer_Type_S64, PJRT_Buffer_Type_F16, PJRT_Buffer_Type_BF16,
-    PJRT_Buffer_Type_F32,  PJRT_Buffer_Type_F64,
+    PJRT_Buffer_Type_F32,  PJRT_Buffer_Type_F64, PJRT_Buffer_Type_C64, PJRT_Buffer_Type_C128,
 };
 
 }  // namespace

@@ -20,6 +20,11 @@ TEST(DTypeTest, PromotesAsPyTorchDoes) {
   EXPECT_EQ(promote(DType::kI64, DType::kF16), DType::kF16);
   EXPECT_EQ(promote(DType::kBool, DType::kU8), DType::kU8);
   EXPECT_EQ(promote(DType::kU8, DType::kI32), DType::kI32);
+  EXPECT_EQ(promote(DType::kC64, DType::kF64), DType::kC128);
+  EXPECT_EQ(promote(DType::kC64, DType::kBF16), DType::kC64);
+  EXPECT_EQ(promote(DType::kC64, DType::kI64), DType::kC64);
+  EXPECT_EQ(promote(DType::kC128, DType::kF32), DType::kC128);
+  EXPECT_EQ(promote(DType::kC128, DType::kC64), DType::kC128);
 }
 
 TEST(DTypeTest, PromotionIsSymmetricAndIdempotent) {
@@ -31,6 +36,16 @@ TEST(DTypeTest, PromotionIsSymmetricAndIdempotent) {
       EXPECT_EQ(promote(a, b), promote(b, a)) << name(a) << ", " << name(b);
     }
   }
+}
+
+TEST(DTypeTest, PartsOfComplexTypes) {
+  EXPECT_EQ(part(DType::kC64), DType::kF32);
+  EXPECT_EQ(part(DType::kC128), DType::kF64);
+  EXPECT_EQ(part(DType::kF16), DType::kF16);
+  EXPECT_EQ(to_complex(DType::kF32), DType::kC64);
+  EXPECT_EQ(to_complex(DType::kBF16), DType::kC64);
+  EXPECT_EQ(to_complex(DType::kF64), DType::kC128);
+  EXPECT_EQ(to_complex(DType::kC128), DType::kC128);
 }
 
 TEST(DTypeTest, HalfTypesComputeInSinglePrecision) {

@@ -1,6 +1,7 @@
 // Constants, as the plugin reads them.
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "program.h"
@@ -71,6 +72,21 @@ TEST(Constant, IntegersAreExact) {
   EXPECT_EQ(constant<char>(0.0, DType::kBool), 0);
   EXPECT_EQ(constant<float>((int64_t{1} << 60) + (int64_t{1} << 36) + 1, DType::kF32),
             static_cast<float>((int64_t{1} << 60) + (int64_t{1} << 36) + 1));
+}
+
+TEST(Constant, ComplexPartsAreRoundedOnce) {
+  for (const double part : {0.0, -0.0, 0.1, 16777217.0, 1e39, 1e-45, kInfinity, -kInfinity, kNaN}) {
+    const auto single = constant<std::complex<float>>(std::complex<double>{1, part}, DType::kC64);
+    EXPECT_EQ(single.real(), 1);
+    EXPECT_EQ(std::bit_cast<int32_t>(single.imag()),
+              std::bit_cast<int32_t>(static_cast<float>(part)));
+    const auto wide = constant<std::complex<double>>(std::complex<double>{part, -2}, DType::kC128);
+    EXPECT_EQ(std::bit_cast<int64_t>(wide.real()), std::bit_cast<int64_t>(part));
+    EXPECT_EQ(wide.imag(), -2);
+  }
+  const int64_t big = (int64_t{1} << 53) + 1;
+  EXPECT_EQ(constant<std::complex<double>>(big, DType::kC128),
+            std::complex<double>(static_cast<double>(big)));
 }
 
 TEST(Constant, SplatsAndEmptyOnesOfEveryDType) {

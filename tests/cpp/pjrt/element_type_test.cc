@@ -16,6 +16,8 @@ TEST(ElementTypeTest, EveryDTypeHasItsCounterpart) {
   EXPECT_EQ(to_pjrt(DType::kBF16), PJRT_Buffer_Type_BF16);
   EXPECT_EQ(to_pjrt(DType::kF32), PJRT_Buffer_Type_F32);
   EXPECT_EQ(to_pjrt(DType::kF64), PJRT_Buffer_Type_F64);
+  EXPECT_EQ(to_pjrt(DType::kC64), PJRT_Buffer_Type_C64);
+  EXPECT_EQ(to_pjrt(DType::kC128), PJRT_Buffer_Type_C128);
   for (int i = 0; i < kNumDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(from_pjrt(to_pjrt(dtype)), dtype);

@@ -98,9 +98,9 @@ module @"func.func @main" attributes {mhlo.num_partitions = 1 : i32, a = "}"} {
       %arg0: tensor<2x3xf32> {jax.buffer_donor = true, a.b = #x.y<[1, 2], {c = 3}>},
       %arg1: tensor<i1> loc("here":1:2),  // a comment (
       %arg2 : tensor<0x2xbf16> { note = ") -> {", tf.aliasing_output = 1 : i32, u },
-      %arg3: tensor<4xcomplex<f32>> {"tf.aliasing_output" = 3 : i32, m = affine_map<(d) -> (d)>})
+      %arg3: tensor<4xui64> {"tf.aliasing_output" = 3 : i32, m = affine_map<(d) -> (d)>})
       -> (tensor<2x3xf32> {jax.result_info = "a{"}, tensor<0x2xbf16>, tensor<ui8>,
-          tensor<4xcomplex<f32>>) attributes {e = {f = 1}} {
+          tensor<4xui64>) attributes {e = {f = 1}} {
     %0 = "stablehlo.reduce"(%arg0) ({ ^bb0(%p: tensor<f32>): stablehlo.return %p : tensor<f32> })
     return
   }
@@ -131,7 +131,7 @@ module @"func.func @main" attributes {mhlo.num_partitions = 1 : i32, a = "}"} {
   EXPECT_EQ(outputs[2].type(), (Type{DType::kU8, {}}));
   EXPECT_EQ(error_of([&] { outputs[3].type(); }),
             str("unsupported: PJRT buffer of element type number ",
-                static_cast<int>(PJRT_Buffer_Type_C64),
+                static_cast<int>(PJRT_Buffer_Type_U64),
                 ": torch-pjrt has no such dtype; convert it within the program"));
 }
 

@@ -1,5 +1,6 @@
 // Values, on a plugin that computes them.
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
@@ -40,6 +41,8 @@ TEST_P(DeviceTest, EveryDTypeIsComputed) {
       numbers<uint16_t>(DType::kBF16, 0x3f80, 0x4000, 0x4040),
       numbers<float>(DType::kF32, 1, 2, 3),
       numbers<double>(DType::kF64, 1, 1e-15, 1 + 1e-15),
+      numbers<std::complex<float>>(DType::kC64, {1, 2}, {3, -1}, {4, 1}),
+      numbers<std::complex<double>>(DType::kC128, {1, 2}, {1e-15, -1}, {1 + 1e-15, 1}),
   };
   ASSERT_EQ(all.size(), static_cast<size_t>(kNumDTypes));
   for (const Numbers& n : all) {
