@@ -32,6 +32,8 @@ DTYPES = {
     torch.bfloat16: "bf16",
     torch.float32: "f32",
     torch.float64: "f64",
+    torch.complex64: "c64",
+    torch.complex128: "c128",
 }
 _NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 # Ops on a tensor's storage: their nodes say, beside the schema's arguments, where self lies in it.
@@ -119,6 +121,13 @@ class _Capture:
         if isinstance(value, torch.Tensor):
             self._input_of[node] = self._num_inputs
             self._tensor_input(node, value)
+        elif torch_internals.is_nested_int(value):
+            raise failure(
+                "unsupported",
+                what="an input is a nested tensor: its ragged size is no number",
+                remedy="pass its values() and offsets() instead, or make it dense: "
+                ".to_padded_tensor(0.0)",
+            )
         elif isinstance(value, int | torch.SymInt) and not isinstance(value, bool):
             self._graph.add_number_input(
                 self._names.get(node, node.name), self._symbols.size(value, "")
@@ -128,8 +137,10 @@ class _Capture:
         else:
             raise failure(
                 "unsupported",
-                what=f"input {self._names.get(node, node.name)} is a {type(value).__name__}",
-                remedy="pass tensors and ints to the compiled function",
+                what=f"input {self._names.get(node, node.name)} is a {type(value).__name__}, "
+                "no tensor or int",
+                remedy="pass plain tensors and numbers to the compiled function; of a DTensor "
+                "its .to_local()",
             )
 
     def _tensor_input(self, node: torch.fx.Node, value: torch.Tensor) -> None:
@@ -271,7 +282,7 @@ class _Capture:
             given = self._values[given]
         if isinstance(given, list | tuple):
             return [self._argument(item, kind, where, source) for item in given]
-        if given is None or isinstance(given, str | _C.ValueRef):
+        if given is None or isinstance(given, str | complex | _C.ValueRef):
             return given
         if isinstance(given, _NUMBERS):
             return self._number(given, kind, source)
@@ -333,7 +344,7 @@ class _Capture:
         """`is_plain`: the user gets this tensor, and it is no view of an input."""
         tensor = node.meta["val"]
         shared = self._inputs.get(torch_internals.storage_id(tensor))
-        if shared is None or is_plain:
+        if shared is None or is_plain or not _reads_alike(tensor, shared[1]):
             self._value_output(node, value)
         elif tensor is shared[1]:
             self._graph.add_output_input(shared[0])
@@ -399,6 +410,13 @@ _MEMORY_FORMATS = (  # in the order of c10::MemoryFormat
 )
 
 
+def _reads_alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether both read the same memory as the same elements, so that one may be a view of the
+    other with other sizes, strides and offset only. (AOTAutograd makes the views of its own that
+    the user gets, such as x.imag.)"""
+    return (a.dtype, a.is_conj(), a.is_neg()) == (b.dtype, b.is_conj(), b.is_neg())
+
+
 def _node(argument: Any) -> torch.fx.Node:
     assert isinstance(argument, torch.fx.Node)
     return argument
@@ -411,20 +429,29 @@ def _dtype(dtype: torch.dtype, where: str, source: str) -> str:
             "unsupported",
             what=f"{where} has dtype {dtype}",
             at=source,
-            remedy="convert it first, e.g. by .to(torch.float32); these are supported: "
+            remedy=f"convert it first, e.g. by .to({_nearest(dtype)}); these are supported: "
             + ", ".join(str(d).removeprefix("torch.") for d in DTYPES),
         )
     return name
+
+
+def _nearest(dtype: torch.dtype) -> torch.dtype:
+    """A supported dtype that holds the elements of one that isn't."""
+    if dtype.is_complex:
+        return torch.complex64
+    if dtype.is_floating_point:
+        return torch.float32
+    return torch.int32 if dtype.itemsize <= 2 else torch.int64
 
 
 def _problem(tensor: torch.Tensor) -> tuple[str, str] | None:
     """What keeps a tensor from being plain CPU memory, and the remedy."""
     if tensor.layout is not torch.strided:
         return f"has layout {tensor.layout}", "make it dense first: .to_dense()"
+    if tensor.device.type == "meta":
+        return "is a meta tensor, which has no data", "make a real one: module.to_empty(device=...)"
     if tensor.device.type != "cpu":
         return f"is on device {tensor.device}", "move it to the CPU first: .cpu()"
-    if tensor.is_neg() or tensor.is_conj():
-        return "is a lazily negated or conjugated view", "use .resolve_neg().resolve_conj() first"
     return None
 
 

@@ -57,6 +57,8 @@ DType dtype_of(ScalarKind kind) {
       return DType::kBool;
     case ScalarKind::kInt:
       return DType::kI64;
+    case ScalarKind::kComplex:
+      return DType::kC128;
     case ScalarKind::kFloat:
       break;
   }
@@ -113,6 +115,17 @@ void Graph::add_mutation(Mutation mutation) {
   check_values(*this, "a mutation", {ValueRef{mutation.value}});
   std::erase_if(mutations, [&](const Mutation& m) { return m.input == mutation.input; });
   mutations.push_back(mutation);
+}
+
+Slot Graph::add_complex(double real, double imag) {
+  Scalar first = Scalar::constant(ScalarKind::kComplex, Number::of_float(real));
+  Scalar second = Scalar::constant(ScalarKind::kFloat, Number::of_float(imag));
+  // Both together are of a class, which the first one tells.
+  if (second.scalar_class != ScalarClass::kZero) first.scalar_class = ScalarClass::kOther;
+  second.scalar_class = ScalarClass::kOther;
+  const Slot slot = add_scalar(first);
+  add_scalar(second);
+  return slot;
 }
 
 std::vector<bool> structural_symbols(const Graph& graph) {

@@ -28,14 +28,15 @@ struct SymType {
   Size offset;
 };
 
-enum class ScalarKind : uint8_t { kBool, kInt, kFloat };
+enum class ScalarKind : uint8_t { kBool, kInt, kFloat, kComplex };
 enum class ScalarClass : uint8_t { kZero, kOne, kMinusOne, kOther };
 
-// The element type in which a program takes a scalar of that kind: bool, i64 or f64.
+// The element type of a scalar of that kind: bool, i64, f64 or c128.
 DType dtype_of(ScalarKind kind);
 
 // A 0-d argument of the program whose number is known at capture or computed from symbols at each
-// call.
+// call. A complex number is two: kComplex holds the real part, the next scalar, a kFloat, the
+// imaginary one.
 struct Scalar {
   ScalarKind kind = ScalarKind::kFloat;
   ScalarClass scalar_class = ScalarClass::kOther;
@@ -134,6 +135,7 @@ struct Graph {
   Slot add_scalar(Scalar scalar);
   // Replaces an earlier mutation of that input. Throws kInternal if one of them doesn't exist.
   void add_mutation(Mutation mutation);
+  Slot add_complex(double real, double imag);
 };
 
 // Symbols that reach structure (one flag per symbol): only these are part of a program's key.

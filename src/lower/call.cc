@@ -29,7 +29,8 @@ class Promotion {
  public:
   void tensor(DType dtype, int64_t rank) { add(rank > 0 ? dims_ : zero_dim_, dtype); }
   void number(ScalarKind kind) {
-    add(number_, kind == ScalarKind::kFloat ? DType::kF32 : dtype_of(kind));
+    const DType dtype = dtype_of(kind);  // its default precision is the single one
+    add(number_, dtype == DType::kF64 ? DType::kF32 : dtype == DType::kC128 ? DType::kC64 : dtype);
   }
   DType result() const { return combine(combine(dims_, zero_dim_), number_).value_or(DType::kF32); }
 
@@ -38,7 +39,10 @@ class Promotion {
   static void add(Maybe& to, DType dtype) { to = to ? promote(*to, dtype) : dtype; }
   static Maybe combine(Maybe strong, Maybe weak) {
     if (!strong || !weak) return strong ? strong : weak;
-    return category(*weak) > category(*strong) ? promote(*strong, *weak) : strong;
+    if (category(*weak) <= category(*strong)) return strong;
+    // The precision of a floating type stays when it becomes complex.
+    if (is_complex(*weak) && is_floating(*strong)) return to_complex(*strong);
+    return promote(*strong, *weak);
   }
   Maybe dims_;
   Maybe zero_dim_;
@@ -295,7 +299,8 @@ Tensor Call::select(const Tensor& predicate, const Tensor& on_true, const Tensor
 Tensor Call::convert(const Tensor& t, DType dtype) const {
   if (t.dtype() == dtype) return t;
   if (dtype == DType::kBool) return compare(hlo::Direction::kNe, t, splat_like(t, 0));
-  if (!is_floating(t.dtype()) || is_floating(dtype))
+  if (is_complex(t.dtype()) && !is_complex(dtype)) return convert(emit(Op::kReal, {t}), dtype);
+  if (!is_floating(t.dtype()) || !is_integer(dtype))
     return {build().convert(t.value, dtype), t.order};
   // Float to a narrow integer goes through i32, wrapping as eager does; i32 and i64 give their
   // least value out of range.

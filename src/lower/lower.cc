@@ -63,6 +63,16 @@ bool is_always(const Graph& graph, const Node& node, std::string_view argument, 
   return true;
 }
 
+// A rule that knows no way around what its types can't do finds out in the builder.
+Results apply(const Entry& entry, const Call& call, const Node& node) {
+  try {
+    return entry.rule(call);
+  } catch (const Error& e) {
+    if (e.code() != Code::kUnsupported || std::string_view(e.what()).starts_with(node.op)) throw;
+    fail(Code::kUnsupported, node.op, ": ", e.what(), at_source(node));
+  }
+}
+
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -148,14 +158,35 @@ Tensor Lowering::argument(ValueId id) {
   return {builder_.argument(type, donation(result)), order};
 }
 
-hlo::Value Lowering::scalar(Slot slot) {
-  const auto [it, is_new] = scalars_.try_emplace(slot.index);
+const hlo::Value& Lowering::scalar_argument(int32_t index, DType dtype) {
+  const auto [it, is_new] = scalars_.try_emplace(index);
   if (is_new) {
-    const Type type{dtype_of(graph_.scalars[slot.index].kind), {}};
-    program_.arguments.push_back({ProgramArgument::Kind::kScalar, slot.index, type});
+    const Type type{dtype, {}};
+    program_.arguments.push_back({ProgramArgument::Kind::kScalar, index, type});
     it->second = builder_.argument(type);
   }
   return it->second;
+}
+
+hlo::Value Lowering::scalar(Slot slot) {
+  const DType dtype = dtype_of(graph_.scalars[slot.index].kind);
+  const hlo::Value value = scalar_argument(slot.index, part(dtype));
+  if (!is_complex(dtype)) return value;
+  return builder_.elementwise(Op::kComplex, {value, scalar_argument(slot.index + 1, part(dtype))});
+}
+
+bool Lowering::is_of_complex(const Arg& arg) const {
+  if (const auto* ref = std::get_if<ValueRef>(&arg.v)) return is_complex(dtypes_[ref->id]);
+  if (const auto* slot = std::get_if<Slot>(&arg.v))
+    return graph_.scalars[slot->index].kind == ScalarKind::kComplex;
+  const auto* list = std::get_if<ArgList>(&arg.v);
+  return list != nullptr &&
+         std::ranges::any_of(*list, [this](const Arg& item) { return is_of_complex(item); });
+}
+
+bool Lowering::is_of_complex(const Node& node) const {
+  return std::ranges::any_of(node.results, [](const SymType& t) { return is_complex(t.dtype); }) ||
+         std::ranges::any_of(node.args, [this](const NamedArg& a) { return is_of_complex(a.arg); });
 }
 
 void Lowering::lower_with_arguments(size_t index) {
@@ -236,10 +267,10 @@ void Lowering::lower_node(size_t index) {
   if (lowered_[index]) return;
   lowered_[index] = true;
   const Node& node = graph_.nodes[index];
-  const Entry* entry = find_rule(node.op);
+  const Entry* entry = is_of_complex(node) ? find_complex_rule(node.op) : find_rule(node.op);
   if (entry == nullptr) fail(Code::kUnsupported, node.op, " has no rule", at_source(node));
   const Call call(*this, node);
-  Results results = entry->rule(call);
+  Results results = apply(*entry, call, node);
   if (results.size() != node.results.size()) {
     fail(Code::kInternal, node.op, ": the rule gives ", results.size(), " results for ",
          node.results.size());

@@ -30,7 +30,7 @@ class Lowering {
   // A graph value. At its first use a graph input or a draw becomes an argument of the program, and
   // a node that hasn't been lowered is, after those that it depends on.
   const Tensor& value(ValueId id);
-  // A value scalar as a 0-d argument of its kind's type.
+  // A value scalar as a 0-d tensor of its kind's type: one argument, or two for a complex number.
   hlo::Value scalar(Slot slot);
   Type type(ValueId id) const;
   DType dtype(ValueId id) const { return dtypes_[id]; }
@@ -42,6 +42,9 @@ class Lowering {
 
  private:
   Tensor argument(ValueId id);
+  const hlo::Value& scalar_argument(int32_t index, DType dtype);
+  bool is_of_complex(const Arg& arg) const;
+  bool is_of_complex(const Node& node) const;  // an operand or result
   void lower_node(size_t index);
   void lower_with_arguments(size_t index);
   void lower_checks();

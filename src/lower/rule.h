@@ -80,7 +80,7 @@ class Call {
   Tensor scalar(ArgKey key, DType dtype) const;  // a value or a 0-d tensor, converted
 
   // --- tensors
-  // The argument's element type: a tensor's own, or a scalar's kind (bool, i64, f64).
+  // The argument's element type: a tensor's own, or a scalar's kind (bool, i64, f64, c128).
   DType dtype(ArgKey key) const;
   Type type(ArgKey key) const;             // of a tensor, logical dims; computes nothing
   int64_t num_elements(ArgKey key) const;  // of a tensor; 1 for a scalar
@@ -111,8 +111,9 @@ class Call {
   Tensor emit(Op op, std::initializer_list<Tensor> operands) const;  // elementwise
   Tensor compare(hlo::Direction direction, const Tensor& a, const Tensor& b) const;
   Tensor select(const Tensor& predicate, const Tensor& on_true, const Tensor& on_false) const;
-  // PyTorch's conversion: float to bool is != 0, float to int truncates and gives the least integer
-  // for NaN, infinities and overflow (XLA saturates), as eager does on x86.
+  // PyTorch's conversion: complex to real takes the real part, to bool is != 0, float to int
+  // truncates and gives the least integer for NaN, infinities and overflow (XLA saturates), as
+  // eager does on x86.
   Tensor convert(const Tensor& t, DType dtype) const;
   Tensor reorder(const Tensor& t,
                  const Order& order) const;  // the same logical tensor in another memory order
@@ -203,6 +204,10 @@ std::span<const Entry> backward_convolution_rules();
 std::span<const Entry> backward_max_pooling_rules();
 std::span<const Entry> backward_average_pooling_rules();
 std::span<const Entry> random_rules();
+std::span<const Entry> complex_rules();
+// Rules in place of those above where an operand or the result is complex; the roles of arguments
+// are those above.
+std::span<const Entry> rules_of_complex();
 
 template <size_t N>
 constexpr bool sorted(const Entry (&entries)[N]) {

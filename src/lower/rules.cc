@@ -14,6 +14,7 @@ auto families() {
       backward_max_pooling_rules(),
       bits_rules(),
       compare_rules(),
+      complex_rules(),
       convolution_rules(),
       create_rules(),
       indexing_rules(),
@@ -33,6 +34,11 @@ auto families() {
   });
 }
 
+const Entry* find_in(std::span<const Entry> entries, std::string_view op) {
+  const auto it = std::ranges::lower_bound(entries, op, {}, &Entry::op);
+  return it != entries.end() && it->op == op ? &*it : nullptr;
+}
+
 // x**3 as a value costs 20 times as much as two multiplications.
 bool is_small_exponent(const Number* number) {
   if (number == nullptr) return false;
@@ -45,10 +51,14 @@ bool is_small_exponent(const Number* number) {
 
 const Entry* find_rule(std::string_view op) {
   for (const std::span<const Entry> entries : families()) {
-    const auto it = std::ranges::lower_bound(entries, op, {}, &Entry::op);
-    if (it != entries.end() && it->op == op) return &*it;
+    if (const Entry* entry = find_in(entries, op)) return entry;
   }
   return nullptr;
+}
+
+const Entry* find_complex_rule(std::string_view op) {
+  const Entry* entry = find_in(rules_of_complex(), op);
+  return entry != nullptr ? entry : find_rule(op);
 }
 
 std::string at_source(const Node& node) { return node.source.empty() ? "" : "; at " + node.source; }

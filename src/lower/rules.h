@@ -10,6 +10,8 @@ namespace torch_pjrt::lower {
 
 // The entry for an ATen overload, or null.
 const Entry* find_rule(std::string_view op);
+// The same for complex operands or results.
+const Entry* find_complex_rule(std::string_view op);
 
 // "; at <the user's line>", or nothing if it isn't known.
 std::string at_source(const Node& node);

@@ -145,6 +145,13 @@ Arg to_arg(nb::handle object) {
 
 Arg to_arg(Graph& graph, const std::string& op, const ArgTuple& argument) {
   const auto& [argument_name, is_number_type, object] = argument;
+  if (PyComplex_Check(object.ptr())) {
+    if (!lower::is_value(op, argument_name, is_number_type, nullptr)) {
+      fail(Code::kUnsupported, "a complex number has no place here; pass a real one");
+    }
+    const Py_complex number = PyComplex_AsCComplex(object.ptr());
+    return {graph.add_complex(number.real, number.imag)};
+  }
   if (const auto number = to_number(graph, object)) {
     const Number* known = number->known ? &number->scalar.number : nullptr;
     if (lower::is_value(op, argument_name, is_number_type, known)) {
