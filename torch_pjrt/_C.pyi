@@ -97,8 +97,8 @@ HOST_ALIGNMENT: int
 
 def align(tensors: list[torch.Tensor]) -> None: ...
 def set_copy_report(callable: Callable[[list[tuple[str, str]]], None]) -> None:
-    """`callable` gets the name of each input that had to be copied and the reason: "not dense",
-    "not aligned", "overlaps" or "device memory"."""
+    """`callable` gets the name of each input that had to be copied and the reason: "lazy",
+    "not dense", "not aligned", "overlaps" or "device memory"."""
 
 def plugin_info(path: str) -> dict[str, Any]: ...
 def shutdown() -> None: ...

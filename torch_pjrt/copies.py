@@ -33,6 +33,10 @@ _REASONS = {
         "torch_pjrt.align_(model) moves parameters and buffers once and for all; pass a .clone() "
         "of another tensor",
     ),
+    "lazy": (
+        "they are conjugated, negated or zero in name only",
+        "pass .resolve_conj().resolve_neg() of them, made once",
+    ),
     "not dense": (
         "there are gaps between their elements, or elements share memory",
         "pass them as .contiguous(), made once",

@@ -37,6 +37,7 @@ __all__ = [
     "decomposition",
     "eager_outputs",
     "input_names",
+    "is_nested_int",
     "memory_order",
     "partition_with_recomputation",
     "plain_outputs",
@@ -215,6 +216,11 @@ def symbolic(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> tuple[Any,
     """The sympy expression of a symbolic number and its value at capture (None: unknown)."""
     node = value.node
     return node.expr, node.hint
+
+
+def is_nested_int(value: Any) -> bool:
+    """Whether it is the ragged size of a nested tensor."""
+    return isinstance(value, torch.SymInt) and bool(value.node.is_nested_int())
 
 
 def storage_id(tensor: torch.Tensor) -> int:

@@ -6,6 +6,7 @@
 namespace torch_pjrt::run {
 
 enum class CopyReason : uint8_t {
+  kLazy,          // it is conjugated, negated or zero in name only
   kNotDense,      // its elements have gaps between them or share memory
   kNotAligned,    // its address isn't a multiple of pjrt::kHostAlignment
   kOverlaps,      // it is written to, and its memory overlaps that of another input
@@ -19,6 +20,8 @@ struct Copied {
 
 constexpr const char* name(CopyReason reason) {
   switch (reason) {
+    case CopyReason::kLazy:
+      return "lazy";
     case CopyReason::kNotDense:
       return "not dense";
     case CopyReason::kNotAligned:

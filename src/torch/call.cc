@@ -95,7 +95,17 @@ class Call {
       arguments_[i].tensor = host_tensor(tensor);
     } else {
       substitute(i, plain(tensor));
+      count_copy(i, run::CopyReason::kLazy);
     }
+  }
+
+  void count_copy(size_t i, run::CopyReason reason) {
+    copied_.push_back({static_cast<int32_t>(i), reason});
+    const run::HostTensor& t = arguments_[i].tensor;
+    const Type type{t.dtype, Dims(t.dims.begin(), t.dims.end())};
+    run::Stats& stats = program_.runtime().stats();
+    stats.add(&run::Stats::copied_inputs);
+    stats.add(&run::Stats::host_to_device_bytes, type.num_bytes());
   }
 
   void find_entry() {
@@ -113,11 +123,9 @@ class Call {
       const run::HostTensor& t = arguments_[i].tensor;
       const Dims dims(t.dims.begin(), t.dims.end());
       if (lower::dense_order(dims, Dims(t.strides.begin(), t.strides.end()))) continue;
-      substitute(i, given_[i].tensor->detach().resolve_neg().clone(at::MemoryFormat::Contiguous));
-      copied_.push_back({static_cast<int32_t>(i), run::CopyReason::kNotDense});
-      run::Stats& stats = program_.runtime().stats();
-      stats.add(&run::Stats::copied_inputs);
-      stats.add(&run::Stats::host_to_device_bytes, Type{t.dtype, dims}.num_bytes());
+      // What was resolved into a tensor of our own is dense already.
+      substitute(i, given_[i].tensor->detach().clone(at::MemoryFormat::Contiguous));
+      count_copy(i, run::CopyReason::kNotDense);
     }
     return owned_.size() > before;
   }

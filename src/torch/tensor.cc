@@ -1,6 +1,8 @@
 #include "torch/tensor.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 
 #include "base/error.h"
 
@@ -14,6 +16,31 @@ bool is_special(const at::Tensor& tensor) {
                                           c10::DispatchKey::FuncTorchGradWrapper});
   return tensor.key_set().has_any(kSpecial) || tensor.layout() != at::kStrided ||
          tensor.is_quantized();
+}
+
+const char* remedy_for_special(const at::Tensor& tensor) {
+  if (tensor.is_quantized()) return "convert it with .dequantize()";
+  if (tensor.layout() != at::kStrided) return "convert it with .to_dense()";
+  if (tensor.key_set().has(c10::DispatchKey::Python))
+    return "pass one that is no subclass, such as FakeTensor, of torch.Tensor";
+  return "pass one that no function transform has wrapped";
+}
+
+// Whether the elements are other than what lies in memory.
+bool is_lazy(const at::Tensor& tensor) {
+  return tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor();
+}
+
+// Throws Error(kInvalid) if elements lie beyond the storage's end.
+void require_memory(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;
+  const auto held = static_cast<int64_t>(tensor.storage().nbytes() / tensor.dtype().itemsize());
+  if (tensor.storage_offset() + tensor.numel() <= held) return;
+  int64_t last = tensor.storage_offset();
+  for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  if (last < held) return;
+  fail(Code::kInvalid, "the tensor's storage holds ", held, " elements, and the tensor reads ",
+       last + 1, ": it was resized, and has to be given its memory back before the call");
 }
 
 }  // namespace
@@ -40,6 +67,10 @@ DType from_torch(at::ScalarType dtype) {
       return DType::kF32;
     case at::kDouble:
       return DType::kF64;
+    case at::kComplexFloat:
+      return DType::kC64;
+    case at::kComplexDouble:
+      return DType::kC128;
     default:
       fail(Code::kUnsupported, "tensors of dtype ", c10::toString(dtype), " are not supported");
   }
@@ -67,35 +98,38 @@ at::ScalarType to_torch(DType dtype) {
       return at::kFloat;
     case DType::kF64:
       return at::kDouble;
+    case DType::kC64:
+      return at::kComplexFloat;
+    case DType::kC128:
+      return at::kComplexDouble;
   }
   fail(Code::kInternal, "no such dtype: ", static_cast<int>(dtype));
 }
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_cpu() && !is_special(tensor) && !tensor.is_neg();
+  return tensor.defined() && tensor.is_cpu() && !is_special(tensor) && !is_lazy(tensor);
 }
 
 at::Tensor plain(const at::Tensor& tensor) {
   if (!tensor.defined()) fail(Code::kInvalid, "the tensor is undefined");
   if (!tensor.is_cpu()) {
     fail(Code::kUnsupported, "the tensor is on ", tensor.device().str(),
-         "; this program takes tensors on the CPU: move it with .cpu()");
+         "; this program takes tensors on the CPU: ",
+         tensor.is_meta() ? "a meta tensor has no data, make a real one" : "move it with .cpu()");
   }
   if (is_special(tensor)) {
     fail(Code::kUnsupported, "a tensor of type ", tensor.toString(),
-         " is no plain dense tensor; sparse and quantized tensors and tensor subclasses are not "
-         "supported");
+         " is no plain dense tensor: ", remedy_for_special(tensor));
   }
-  return tensor.resolve_neg();
+  if (!is_lazy(tensor)) return tensor;
+  const c10::AutoGradMode no_grad(false);
+  if (tensor._is_zerotensor()) return at::zeros(tensor.sizes(), tensor.options());
+  require_memory(tensor);
+  return tensor.resolve_conj().resolve_neg();
 }
 
 run::HostTensor host_tensor(const at::Tensor& tensor) {
-  // Asked of the storage, since a view's address is beyond null.
-  if (!tensor.storage().data() && tensor.numel() > 0) {
-    fail(Code::kInvalid,
-         "the tensor's storage has no memory; give it back before the call, by "
-         "untyped_storage().resize_() or what freed it");
-  }
+  require_memory(tensor);
   const at::IntArrayRef sizes = tensor.sizes();
   const at::IntArrayRef strides = tensor.strides();
   return {tensor.const_data_ptr(),
