@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/error.h"
 #include "lower/extreme.h"
 #include "lower/rule.h"
 
@@ -104,6 +105,9 @@ Results extreme(const Call& c) {
 template <Op op>
 Results extreme_all(const Call& c) {
   const Tensor t = c.any_order(0);
+  if (t.value.type.num_elements() == 0)
+    fail(Code::kInvalid, c.op(), ": the tensor ", to_string(Type{t.dtype(), t.dims()}),
+         " has no elements; give a dim that has some");
   return reduce_extreme(c, op, t, row_major(t.rank()));
 }
 

@@ -33,7 +33,9 @@ def _padded() -> dict[str, torch.Tensor]:
 
 
 def _gpt2() -> Example:
-    config = T.GPT2Config(100, 64, 32, 2, 4, use_cache=False)
+    config = T.GPT2Config(
+        vocab_size=100, n_positions=64, n_embd=32, n_layer=2, n_head=4, use_cache=False
+    )
     return T.GPT2LMHeadModel(config), _padded()
 
 
@@ -48,7 +50,9 @@ def _mistral() -> Example:
 
 
 def _t5() -> Example:
-    config = T.T5Config(100, 32, 8, 64, 2, num_heads=4, use_cache=False)
+    config = T.T5Config(
+        vocab_size=100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, use_cache=False
+    )
     inputs = {"input_ids": _text(), "decoder_input_ids": _text(7)}
     return T.T5ForConditionalGeneration(config), inputs
 
@@ -59,12 +63,20 @@ def _deberta() -> Example:
 
 
 def _mamba() -> Example:
-    config = T.MambaConfig(100, 32, state_size=4, num_hidden_layers=2, use_cache=False)
+    config = T.MambaConfig(
+        vocab_size=100, hidden_size=32, state_size=4, num_hidden_layers=2, use_cache=False
+    )
     return T.MambaForCausalLM(config), {"input_ids": _text()}
 
 
 def _vit() -> Example:
-    config = T.ViTConfig(32, 2, 4, 64, **IMAGES)
+    config = T.ViTConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        **IMAGES,
+    )
     return T.ViTForImageClassification(config), {"pixel_values": torch.randn(2, 3, 32, 32)}
 
 
@@ -74,7 +86,9 @@ def _convnext() -> Example:
 
 
 def _swin() -> Example:
-    config = T.SwinConfig(32, 2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4)
+    config = T.SwinConfig(
+        image_size=32, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4
+    )
     return T.SwinForImageClassification(config), {"pixel_values": torch.randn(2, 3, 32, 32)}
 
 
@@ -114,11 +128,10 @@ def _whisper() -> Example:
 
 def _wav2vec2() -> Example:
     config = T.Wav2Vec2Config(
-        32,
-        32,
-        1,
-        4,
-        64,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=64,
         conv_dim=(16, 16),
         conv_stride=(5, 2),
         conv_kernel=(10, 3),

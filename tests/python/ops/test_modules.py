@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from ops.inputs import INF, NAN
 from torch import nn
 
+import torch_pjrt
+
 
 def same(fn: Callable[..., Any], *args: Any, tolerance: float = 1e-5, strides: bool = True) -> None:
     torch._dynamo.reset()
@@ -239,6 +241,12 @@ def test_embedding_bag(mode: str, padding: int | None) -> None:
             index,
             offsets,
         )
+
+
+@pytest.mark.parametrize("function", [torch.max, torch.min])
+def test_extreme_of_nothing_raises(function: Callable[..., Any], fresh: None) -> None:
+    with pytest.raises(torch_pjrt.Error, match="has no elements"):
+        torch.compile(function, backend="pjrt")(torch.empty(0))
 
 
 def test_rewritten_ops() -> None:
