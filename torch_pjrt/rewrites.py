@@ -22,7 +22,7 @@ def _opmath(dtype: torch.dtype) -> torch.dtype:
 
 def _adaptive_mean(x: Tensor, dim: int, windows: int) -> Tensor:
     """Means of `windows` windows that cover the dim evenly, overlapping where they must."""
-    size = x.shape[dim]
+    size = int(x.shape[dim])
     if size % windows == 0:
         return x.unflatten(dim, (windows, size // windows)).mean(dim + 1)
     bounds = [(k * size // windows, -((-(k + 1) * size) // windows)) for k in range(windows)]
@@ -54,7 +54,7 @@ def _as_strided(
     self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
     """Of a tensor that fills its memory without gaps, so that its elements are all there is."""
-    falling = sorted(range(self.dim()), key=lambda d: -self.stride(d))
+    falling = sorted(range(self.dim()), key=lambda d: self.stride()[d], reverse=True)
     memory = self.permute(falling)
     if not memory.is_contiguous() or self.storage_offset() != 0:
         return NotImplemented
