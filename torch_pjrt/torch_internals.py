@@ -24,6 +24,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
     "EagerOutput",
@@ -101,9 +102,17 @@ def compile_with_autograd(
         return compiler(gm, inputs)
 
 
-def partition_with_recomputation(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+def partition_with_recomputation(
+    always_saved: Callable[[Any], bool], joint: torch.fx.GraphModule, *args: Any, **kwargs: Any
+) -> Any:
     """The cut of torch.compile's default backend: the least memory between forward and backward,
-    where what is cheap and fuses is computed again."""
+    where what is cheap and fuses is computed again.
+
+    An op of which `always_saved` is true is never computed again, in checkpointed code neither.
+    """
+    for node in joint.graph.nodes:
+        if always_saved(node.target):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     return min_cut_rematerialization_partition(joint, *args, **kwargs)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from . import torch_internals
+from . import random_ops, torch_internals
 from .errors import CaptureError, Error
 
 Compiled = Callable[[list[Any]], list[Any]]
 Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
 
-partition = torch_internals.partition_with_recomputation
+# Random numbers are saved, so that the backward has the forward's.
+partition = functools.partial(torch_internals.partition_with_recomputation, random_ops.is_random)
 
 
 def forward_compiler(compiler: Compiler) -> Compiler:
