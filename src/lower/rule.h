@@ -87,8 +87,8 @@ class Call {
   // n if every element of a tensor, or of item `item` of a list, is in [0, n) in any call, by where
   // it comes from: an arange.
   std::optional<int64_t> known_limit(ArgKey key, size_t item = 0) const;
-  Tensor any_order(ArgKey key) const;      // as it comes
-  Tensor tensor(ArgKey key) const;         // in logical (row-major) order, own dtype
+  Tensor any_order(ArgKey key) const;  // as it comes
+  Tensor tensor(ArgKey key) const;     // in logical (row-major) order, own dtype
   Tensor tensor(ArgKey key, const Order& order) const;
   std::vector<Tensor> tensors(
       ArgKey key) const;  // a list of tensors, row-major; kInternal if one is None

@@ -37,8 +37,7 @@ class Call {
     symbols_ = program_.symbols(*found_.entry, arguments_);
     make_result_memory();
     const std::vector<int64_t> draws = take_draws(graph_.draws.size());
-    const auto copied =
-        program_.run(found_, arguments_, symbols_, memory_pointers_, lock_, draws);
+    const auto copied = program_.run(found_, arguments_, symbols_, memory_pointers_, lock_, draws);
     copied_.insert(copied_.end(), copied.begin(), copied.end());
     check_status();
     const c10::AutoGradMode no_grad(false);

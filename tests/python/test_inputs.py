@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-import torch_pjrt
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.two_tensor import TwoTensor
+
+import torch_pjrt
 
 GLOBAL = torch.ones(3)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+
 import torch_pjrt
 
 DTYPES = [torch.complex64, torch.complex128]
