@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import decompositions, torch_internals
+from .. import decompositions, torch_internals, training
 
 NULL_DEVICE = "null_device"
 DO_NOTHING = "do_nothing"
@@ -36,6 +36,7 @@ def do_nothing(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Calla
         forward=_program,
         backward=_program,
         inference=_program,
+        partition=training.partition,
         decompositions=decompositions.table(),
     )
 

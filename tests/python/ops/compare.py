@@ -126,11 +126,11 @@ def check(samples: Sequence[Sample]) -> None:
     reached: set[str] = set()
     capture = fx.capture
 
-    def recording(gm: torch.fx.GraphModule, names: list[str]) -> fx.Captured:
+    def recording(gm: torch.fx.GraphModule, *args: Any) -> fx.Captured:
         for node in gm.graph.nodes:
             if isinstance(node.target, torch._ops.OpOverload):
                 reached.add(node.target.name())
-        return capture(gm, names)
+        return capture(gm, *args)
 
     fx.capture = recording
     try:

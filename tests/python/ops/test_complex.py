@@ -306,7 +306,7 @@ def test_a_part_of_an_input_is_written_to() -> None:
 )
 def test_what_has_no_complex_form_is_unsupported(fn: Callable[..., Any]) -> None:
     z = torch.ones(2, dtype=torch.complex64)
-    with pytest.raises(torch_pjrt.Error, match="(?s)for complex numbers.*test_complex.py") as e:
+    with pytest.raises(torch_pjrt.Error, match=r"(?s)for complex numbers.*test_complex\.py") as e:
         compiled(fn, z)
     assert e.value.code == "unsupported"
 
