@@ -23,7 +23,7 @@ Tensor reduce_extreme(const Call& c, Op op, const Tensor& t, const std::vector<i
 }
 
 hlo::Value is_beyond(hlo::Builder& b, Op op, const hlo::Value& x, const hlo::Value& y) {
-  const hlo::Value beyond =
+  hlo::Value beyond =
       b.compare(op == Op::kMaximum ? hlo::Direction::kGt : hlo::Direction::kLt, x, y);
   if (!is_floating(x.type.dtype)) return beyond;
   const hlo::Value nan = b.compare(hlo::Direction::kNe, x, x);

@@ -185,7 +185,7 @@ Results relu(const Call& c) { return c.emit(Op::kMaximum, {c.aligned(0), c.splat
 
 // XLA's erf of f32 stays an ulp short of 1, and half of infinity times that is no NaN.
 Tensor error_function(const Call& c, const Tensor& x) {
-  const Tensor erf = c.emit(Op::kErf, {x});
+  Tensor erf = c.emit(Op::kErf, {x});
   if (x.dtype() != DType::kF32) return erf;
   const Tensor is_one = c.compare(hlo::Direction::kGe, c.emit(Op::kAbs, {x}), c.splat_like(x, 4));
   return c.select(is_one, c.emit(Op::kSign, {x}), erf);

@@ -77,13 +77,13 @@ Tensor reduced(const Call& c, const std::string& reduce, bool include_self, cons
   }
   if (reduce == "prod" || reduce == "multiply")
     return target.write(c, starting_at(number(1)), updates, Combine::kMultiply);
-  const Tensor total = target.write(c, starting_at(number(0)), updates, Combine::kAdd);
+  Tensor total = target.write(c, starting_at(number(0)), updates, Combine::kAdd);
   if (reduce == "sum" || reduce == "add") return total;
   if (reduce != "mean") c.unsupported("reduce='" + reduce + "' has no rule");
   Tensor count = target.write(c, c.splat_like(self, include_self ? 1 : 0), c.splat_like(updates, 1),
                               Combine::kAdd);
   count = c.emit(Op::kMaximum, {count, c.splat_like(count, 1)});
-  const Tensor quotient = c.emit(Op::kDivide, {total, count});
+  Tensor quotient = c.emit(Op::kDivide, {total, count});
   if (is_floating(self.dtype())) return quotient;
   // Rounded down: one less where a remainder is below 0.
   const Tensor remainder = c.emit(Op::kRemainder, {total, count});
