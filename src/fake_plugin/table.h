@@ -24,7 +24,7 @@ namespace torch_pjrt::fake {
 // The calls of one function, and the order to fail.
 class Calls {
  public:
-  Calls(std::string_view name, bool can_fail) : name_(name), can_fail_(can_fail) {}
+  constexpr Calls(std::string_view name, bool can_fail) : name_(name), can_fail_(can_fail) {}
 
   std::string_view name() const { return name_; }
   int64_t count() const { return count_; }
@@ -61,7 +61,8 @@ constexpr std::string_view function_name() {
 }
 
 template <auto Field>
-inline Calls calls{function_name<Field>(), !std::is_void_v<typename Signature<Field>::Result>};
+inline constinit Calls calls{function_name<Field>(),
+                             !std::is_void_v<typename Signature<Field>::Result>};
 
 class Table {
  public:
@@ -116,8 +117,8 @@ class Table {
       body();
     } else {
       try {
-        check_size(args->struct_size, sizeof(*args), function_name<Field>());
-        check_arguments_alive(function_name<Field>(), *args);
+        check_size(args->struct_size, sizeof(*args), calls<Field>.name());
+        check_arguments_alive(calls<Field>.name(), *args);
         body();
         return nullptr;
       } catch (const Failure& failure) {
