@@ -1,0 +1,61 @@
+"""Counts the instructions of a call in C++, and fails above a bound: `call_cost.py PROGRAM`.
+
+A call is aten::call and all below it, the plugin left out: collection starts and stops at each
+entry and return of either. The counts of runs with few and with many calls are subtracted, so that
+the first call, which compiles, doesn't count.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Inputs of the program -> instructions that a warm call may take.
+BOUNDS = {1: 9_000, 7: 11_000, 201: 95_000}
+FEW, MANY = 5, 105
+TOGGLES = ("torch_pjrt::aten::call(*", "*torch_pjrt::fake::Table::*entry<*")
+
+
+def command(program: str, inputs: int, calls: int, out: Path) -> list[str]:
+    toggles = [f"--toggle-collect={pattern}" for pattern in TOGGLES]
+    options = ["--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={out}", *toggles]
+    return ["valgrind", *options, program, str(inputs), str(calls)]
+
+
+def instructions(program: str, inputs: int, calls: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        done = subprocess.run(
+            command(program, inputs, calls, out), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{program} ended with {done.returncode}:\n{done.stderr}")
+        found = re.search(r"^(?:summary|totals): (\d+)$", out.read_text(), re.MULTILINE)
+    if not found:
+        raise SystemExit("callgrind wrote no sum")
+    return int(found[1])
+
+
+def main() -> int:
+    program = sys.argv[1]
+    if not shutil.which("valgrind"):
+        example = shlex.join(command(program, 7, MANY, Path("callgrind.out")))
+        print(f"this test needs valgrind (Debian: apt-get install valgrind); it runs\n{example}")
+        return 1
+    failed = 0
+    for inputs, bound in BOUNDS.items():
+        few, many = (instructions(program, inputs, calls) for calls in (FEW, MANY))
+        per_call = (many - few) / (MANY - FEW)
+        print(f"{inputs} inputs: {per_call:.0f} instructions per call, at most {bound}")
+        # Far too few would mean that the functions have other names now.
+        failed |= not 500 < per_call <= bound
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
