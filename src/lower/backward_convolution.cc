@@ -122,7 +122,7 @@ class ConvolutionGradient {
   hlo::Value reversed_weight() const {
     std::vector<int64_t> window;
     for (int64_t d = 2; d < rank_; ++d) window.push_back(d);
-    const hlo::Value reversed = c_.build().reverse(weight_.value, window);
+    hlo::Value reversed = c_.build().reverse(weight_.value, window);
     if (groups_ == 1) return reversed;
     Dims dims = weight_.dims();
     const int64_t narrow = dims[0] / groups_;

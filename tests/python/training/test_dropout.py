@@ -90,6 +90,17 @@ def test_attention_with_dropout() -> None:
     assert gradient.isfinite().all()
 
 
+@pytest.mark.parametrize("f", [nn.Dropout(0.3), checkpointed])
+def test_eagers_own_numbers(f: Callable[[Tensor], Tensor]) -> None:
+    fast = torch.compile(f, backend="pjrt", options={"random": "eager"})
+    x = torch.randn(4, 5)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        expected = step(f, x)
+        torch.manual_seed(seed)
+        assert_close(step(fast, x), expected)
+
+
 def test_eval_drops_nothing() -> None:
     model = nn.Dropout(0.5)
     fast = torch.compile(model, backend="pjrt")
