@@ -144,7 +144,7 @@ Tensor hyperbolic(const Arithmetic& m, Half half, const Tensor& a, const Tensor&
                           : m.of(Op::kAdd, m.times(m.of(Op::kSubtract, e, inverse), 0.5), 1);
   const Tensor root = m.of(Op::kExponential, m.times(size, 0.5));
   const Tensor far = m.times(m.times(a, m.times(root, 0.5)), root);
-  const Tensor product =
+  Tensor product =
       m.pick(m.is_zero(a), a, m.pick(m.is(size, hlo::Direction::kGt, 40), far, m.times(a, near)));
   if (half == Half::kCosh) return product;
   return m.pick(m.has_sign(x), m.of(Op::kNegate, product), product);
