@@ -299,7 +299,8 @@ Tensor Call::select(const Tensor& predicate, const Tensor& on_true, const Tensor
 Tensor Call::convert(const Tensor& t, DType dtype) const {
   if (t.dtype() == dtype) return t;
   if (dtype == DType::kBool) return compare(hlo::Direction::kNe, t, splat_like(t, 0));
-  if (is_complex(t.dtype()) && !is_complex(dtype)) return convert(emit(Op::kReal, {t}), dtype);
+  if (is_complex(t.dtype()) && !is_complex(dtype))
+    unsupported("no rule for complex numbers; compute with their parts, x.real and x.imag");
   if (!is_floating(t.dtype()) || !is_integer(dtype))
     return {build().convert(t.value, dtype), t.order};
   // Float to a narrow integer goes through i32, wrapping as eager does; i32 and i64 give their

@@ -226,6 +226,14 @@ Results power(const Call& c) {
   return exponent < 0 ? quotient(m, m.number(z, 1), result) : result;
 }
 
+// To a real type, what the user asks for by name drops the imaginary part.
+Results to_result_type(const Call& c) {
+  const Tensor z = c.any_order(0);
+  const DType dtype = c.result().dtype;
+  const bool drops = is_complex(z.dtype()) && !is_complex(dtype) && dtype != DType::kBool;
+  return c.convert(drops ? c.emit(Op::kReal, {z}) : z, dtype);
+}
+
 Results is_infinite(const Call& c) {
   const Arithmetic m(c);
   const auto [x, y] = m.split(c.any_order(0));
@@ -233,6 +241,7 @@ Results is_infinite(const Call& c) {
 }
 
 constexpr Entry kRules[] = {
+    {"aten::_to_copy", to_result_type},
     {"aten::abs", absolute},
     {"aten::cos", cos},
     {"aten::cosh", cosh},

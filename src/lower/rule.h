@@ -111,9 +111,9 @@ class Call {
   Tensor emit(Op op, std::initializer_list<Tensor> operands) const;  // elementwise
   Tensor compare(hlo::Direction direction, const Tensor& a, const Tensor& b) const;
   Tensor select(const Tensor& predicate, const Tensor& on_true, const Tensor& on_false) const;
-  // PyTorch's conversion: complex to real takes the real part, to bool is != 0, float to int
-  // truncates and gives the least integer for NaN, infinities and overflow (XLA saturates), as
-  // eager does on x86.
+  // PyTorch's conversion, but no imaginary part is dropped (kUnsupported): to bool is != 0, float
+  // to int truncates and gives the least integer for NaN, infinities and overflow (XLA saturates),
+  // as eager does on x86.
   Tensor convert(const Tensor& t, DType dtype) const;
   Tensor reorder(const Tensor& t,
                  const Order& order) const;  // the same logical tensor in another memory order

@@ -311,6 +311,13 @@ def test_what_has_no_complex_form_is_unsupported(fn: Callable[..., Any]) -> None
     assert e.value.code == "unsupported"
 
 
+def test_a_rule_for_real_numbers_drops_no_imaginary_part() -> None:
+    z = torch.ones(2, dtype=torch.complex64)
+    with pytest.raises(torch_pjrt.Error, match="for complex numbers") as e:
+        compiled(lambda t: t.sum(dtype=torch.float32), z)
+    assert e.value.code == "unsupported"
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf support")
 def test_complex32_is_unsupported() -> None:
     with pytest.raises(torch_pjrt.Error, match=r"complex32(?s:.*)\.to\(torch.complex64\)") as e:
