@@ -8,8 +8,6 @@
 namespace torch_pjrt::lower {
 namespace {
 
-Results same(const Call& c) { return c.any_order(0); }
-
 Results conjugate(const Call& c) {
   const Tensor z = c.any_order(0);
   if (!is_complex(z.dtype())) return z;
@@ -80,10 +78,7 @@ constexpr Entry kRules[] = {
     {"aten::_neg_view", negate},
     {"aten::angle", angle},
     {"aten::complex", make_complex},
-    {"aten::conj_physical", conjugate},
     {"aten::polar", polar},
-    {"aten::resolve_conj", same},
-    {"aten::resolve_neg", same},
     {"aten::view_as_complex", view_as_complex},
     {"aten::view_as_real", view_as_real},
 };

@@ -31,6 +31,8 @@ def plain(dtype: torch.dtype, *shape: int, seed: int = 0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     if dtype is torch.bool:
         return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    if dtype.is_complex:
+        return torch.randn(shape, generator=generator, dtype=torch.complex128).to(dtype)
     if dtype.is_floating_point:
         return (torch.randn(shape, generator=generator, dtype=torch.float64) * 1.5).to(dtype)
     low = 0 if dtype is torch.uint8 else -4

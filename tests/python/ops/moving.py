@@ -56,6 +56,16 @@ def views() -> dict[str, Samples]:
             for args in ((0, 1), (1, -2, 100, 2), (-1, 1, -1, 3), (2, 3, 1), (3, None, 2))
             for s in _shapes("aten::slice.Tensor", *args)
         ],
+        "aten::as_strided": [
+            sample("aten::as_strided", row, [3, 4], [2, 5], 7),
+            sample("aten::as_strided", plain(F32, 6, 4).t(), [2, 3], [1, 4], 2),
+            sample("aten::as_strided", row, [2, 3, 2], [0, 20, 1]),
+            sample("aten::as_strided", row, [0, 3], [3, 1]),
+        ],
+        "aten::as_strided_scatter": [
+            sample("aten::as_strided_scatter", row, plain(F32, 3, 4, seed=1), [3, 4], [20, 5], 7),
+            sample("aten::as_strided_scatter", row, plain(F32, seed=1), [], [], 7),
+        ],
         "aten::split.Tensor": _shapes("aten::split.Tensor", 2, -1),
         "aten::split_with_sizes": _shapes("aten::split_with_sizes", [1, 0, 3], 2),
         "aten::squeeze.dim": [sample("aten::squeeze.dim", wide, d) for d in (1, 0, -1)],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ops import gradients, moving, pointwise, whole
+from ops import complexes, gradients, moving, pointwise, whole
 
 from torch_pjrt import _C
 
-TABLE = {**pointwise.TABLE, **whole.TABLE, **moving.TABLE, **gradients.TABLE}
+TABLE = {**pointwise.TABLE, **whole.TABLE, **moving.TABLE, **gradients.TABLE, **complexes.TABLE}
 
 
 # Only Dynamo makes these: test_modules.py has a constant in a compiled function.
