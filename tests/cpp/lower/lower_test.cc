@@ -56,7 +56,7 @@ class LowerTest : public testing::Test {
     for (const ProgramArgument& a : program.arguments) {
       text += text.empty() ? "" : " ";
       const bool is_memory = a.kind == ArgumentKind::kOutputMemory;
-      text += str("imso"[static_cast<int>(a.kind)], is_memory ? a.result : a.index);
+      text += str("imsdo"[static_cast<int>(a.kind)], is_memory ? a.result : a.index);
     }
     return text;
   }
