@@ -170,7 +170,7 @@ const hlo::Value& Lowering::scalar_argument(int32_t index, DType dtype) {
 
 hlo::Value Lowering::scalar(Slot slot) {
   const DType dtype = dtype_of(graph_.scalars[slot.index].kind);
-  const hlo::Value value = scalar_argument(slot.index, part(dtype));
+  hlo::Value value = scalar_argument(slot.index, part(dtype));
   if (!is_complex(dtype)) return value;
   return builder_.elementwise(Op::kComplex, {value, scalar_argument(slot.index + 1, part(dtype))});
 }
