@@ -9,6 +9,7 @@ import argparse
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_BACKEND = "torchxla_trace_once"
-EXTRA = 'pip install "torch-pjrt[bench]"'
 
 _DESCRIPTION = """\
 Compares compiled models with eager PyTorch, by the conventions of PyTorch's benchmarks/dynamo.
@@ -245,7 +245,15 @@ def _require_packages(parser: argparse.ArgumentParser, specs: Sequence[Spec]) ->
         needed |= dict.fromkeys(spec.requires, f"model {spec.name}")
     for package, purpose in needed.items():
         if importlib.util.find_spec(package) is None:
-            parser.error(f"for {purpose} the package '{package}' is not installed: {EXTRA}")
+            remedy = f"install it with: {sys.executable} -m pip install '{_pinned(package)}'"
+            parser.error(f"for {purpose} the package '{package}' is not installed; {remedy}")
+
+
+def _pinned(package: str) -> str:
+    """The package in the version that the extra `bench` names, e.g. "rich==15.0.0"."""
+    wanted = metadata.requires("torch-pjrt") or []
+    pins = (pin.split(";")[0].strip() for pin in wanted)
+    return next((pin for pin in pins if pin.startswith(f"{package}==")), package)
 
 
 if __name__ == "__main__":
