@@ -21,6 +21,15 @@ bool contains(const std::vector<pjrt::Override>& overrides, std::string_view nam
                      [&](const pjrt::Override& o) { return o.name == name; });
 }
 
+// Raises the plugin's message about one of the user's overrides, with a remedy.
+void explain_override(const std::vector<pjrt::Override>& user, std::string_view message) {
+  for (const pjrt::Override& o : user) {
+    if (message.find(o.name) == std::string_view::npos) continue;
+    fail(Code::kInvalid, message, "\n  remedy: leave '", o.name,
+         "' out of compile_overrides, or give it another value");
+  }
+}
+
 }  // namespace
 
 std::vector<pjrt::Override> Device::overrides(const std::vector<pjrt::Override>& user) const {
@@ -54,6 +63,7 @@ std::unique_ptr<pjrt::Executable> Device::compile(const std::string& text,
       return client_->compile(text, options);
     } catch (const Error& error) {
       const std::string_view message = error.what();
+      if (error.code() == Code::kPlugin) explain_override(user, message);
       const auto refused = std::find_if(
           options.overrides.begin(), options.overrides.end(), [&](const pjrt::Override& o) {
             return !contains(user, o.name) && message.find(o.name) != std::string_view::npos;
