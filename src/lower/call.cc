@@ -387,8 +387,10 @@ std::optional<Tensor> Call::write_permit() const {
   return ok ? std::optional(wrap(*ok)) : std::nullopt;
 }
 
-void Call::unsupported(const std::string& what) const {
-  fail(Code::kUnsupported, op(), ": ", what, at_source(node_));
+void Call::unsupported(std::string_view what) const { unsupported(what, kRewrite); }
+
+void Call::unsupported(std::string_view what, std::string_view remedy) const {
+  refuse(node_, what, remedy);
 }
 
 }  // namespace torch_pjrt::lower

@@ -111,7 +111,7 @@ Results search(const Call& c, ArgKey sorted, ArgKey value, bool right) {
 Results bucketize(const Call& c) { return search(c, "boundaries", 0, c.flag("right")); }
 
 Results searchsorted(const Call& c) {
-  if (!c.is_none("sorter")) c.unsupported("sorter has no rule; sort the sequence first");
+  if (!c.is_none("sorter")) c.unsupported("sorter has no rule", "sort the sequence first");
   return search(c, "sorted_sequence", 1, c.flag("right") || c.string_or("side", "") == "right");
 }
 

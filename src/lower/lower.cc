@@ -69,7 +69,7 @@ Results apply(const Entry& entry, const Call& call, const Node& node) {
     return entry.rule(call);
   } catch (const Error& e) {
     if (e.code() != Code::kUnsupported || std::string_view(e.what()).starts_with(node.op)) throw;
-    fail(Code::kUnsupported, node.op, ": ", e.what(), at_source(node));
+    refuse(node, e.what(), kRewrite);
   }
 }
 
@@ -268,7 +268,7 @@ void Lowering::lower_node(size_t index) {
   lowered_[index] = true;
   const Node& node = graph_.nodes[index];
   const Entry* entry = is_of_complex(node) ? find_complex_rule(node.op) : find_rule(node.op);
-  if (entry == nullptr) fail(Code::kUnsupported, node.op, " has no rule", at_source(node));
+  if (entry == nullptr) refuse(node, "there is no rule for this op", kRewrite);
   const Call call(*this, node);
   Results results = apply(*entry, call, node);
   if (results.size() != node.results.size()) {

@@ -34,7 +34,7 @@ IndexedDims indexed_dims(const Call& c, const std::vector<std::optional<Tensor>>
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d]) continue;
     if (indices[d]->dtype() == DType::kBool)
-      c.unsupported("a bool mask gives a size that depends on data; use torch.where");
+      c.unsupported("a bool mask gives a size that depends on data", "use torch.where");
     result.dims.push_back(static_cast<int64_t>(d));
     const Dims dims = indices[d]->dims();
     if (dims.size() > shape.size()) shape.insert(shape.begin(), dims.size() - shape.size(), 1);

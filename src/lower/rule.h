@@ -135,7 +135,9 @@ class Call {
   // though a check of the program may fail.
   std::optional<Tensor> write_permit() const;
 
-  [[noreturn]] void unsupported(const std::string& what) const;  // names the op and the user's line
+  // The message names the op, the user's line and the remedy: if none is given, to rewrite it.
+  [[noreturn]] void unsupported(std::string_view what) const;
+  [[noreturn]] void unsupported(std::string_view what, std::string_view remedy) const;
 
  private:
   const Arg& find(ArgKey key) const;

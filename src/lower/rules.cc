@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace torch_pjrt::lower {
 namespace {
 
@@ -61,7 +63,10 @@ const Entry* find_complex_rule(std::string_view op) {
   return entry != nullptr ? entry : find_rule(op);
 }
 
-std::string at_source(const Node& node) { return node.source.empty() ? "" : "; at " + node.source; }
+void refuse(const Node& node, std::string_view what, std::string_view remedy) {
+  const std::string at = node.source.empty() ? "" : "\n  at: " + node.source;
+  fail(Code::kUnsupported, node.op, ": ", what, at, "\n  remedy: ", remedy);
+}
 
 bool has_rule(const std::string& op) { return find_rule(op) != nullptr; }
 

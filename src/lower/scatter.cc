@@ -142,7 +142,7 @@ Results scatter_reduce(const Call& c) {
 Tensor masked_write(const Call& c, const Tensor& self, Tensor mask, const Tensor& values) {
   const int64_t inner = self.rank() - mask.rank();
   if (values.rank() > inner && values.value.type.num_elements() != 1)
-    c.unsupported("a bool mask takes a number of values that depends on data; use torch.where");
+    c.unsupported("a bool mask takes a number of values that depends on data", "use torch.where");
   Dims dims = mask.dims();
   dims.insert(dims.end(), inner, 1);
   mask = c.row_major(c.broadcast(c.reshape(mask, dims), self.dims()));
@@ -156,7 +156,7 @@ Results index_put(const Call& c) {
   const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
   const bool accumulate = c.flag("accumulate");
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::kBool) {
-    if (accumulate) c.unsupported("a bool mask with accumulate has no rule; use torch.where");
+    if (accumulate) c.unsupported("a bool mask with accumulate has no rule", "use torch.where");
     return masked_write(c, self, *indices[0], values);
   }
   const Selection s = select_positions(c, self.dims(), indices);

@@ -20,7 +20,7 @@ View view_of(const Call& c) {
   const int64_t self_offset = c.integer("self_offset");
   v.offset = c.integer_or("storage_offset", self_offset) - self_offset;
   const std::optional<Order> order = dense_order(v.self.dims(), c.integers("self_stride"));
-  if (!order) c.unsupported("the tensor has gaps in memory; use .contiguous() first");
+  if (!order) c.unsupported("the tensor has gaps in memory", "use .contiguous() first");
   v.self = c.reorder(v.self, *order);
   const int64_t size = v.self.value.type.num_elements();
   int64_t last = v.offset;

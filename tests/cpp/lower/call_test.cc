@@ -122,7 +122,11 @@ TEST_F(CallTest, AnArgumentOfAnotherKindIsOurFault) {
   EXPECT_EQ(error([](const Call& c) { c.tensors("holes"); }),
             "internal: aten::made_up: holes holds a None");
   EXPECT_EQ(error([](const Call& c) { c.unsupported("no such mode"); }),
-            "unsupported: aten::made_up: no such mode; at model.py:7");
+            "unsupported: aten::made_up: no such mode\n  at: model.py:7\n  remedy: rewrite the "
+            "line with other "
+            "ops, or keep its function out of the compiled one by torch.compiler.disable");
+  EXPECT_EQ(error([](const Call& c) { c.unsupported("no such mode", "use another"); }),
+            "unsupported: aten::made_up: no such mode\n  at: model.py:7\n  remedy: use another");
 }
 
 TEST_F(CallTest, Values) {

@@ -258,7 +258,10 @@ TEST_F(LowerTest, PrecisionIsOfMatmuls) {
 TEST_F(LowerTest, AnOpWithoutARuleNamesTheUsersLine) {
   const SymType t = type({4});
   output(node("aten::zzz", {{"self", {ValueRef{input(t)}}}}, t), t);
-  EXPECT_EQ(error(), "unsupported: aten::zzz has no rule; at model.py:7");
+  EXPECT_EQ(error(),
+            "unsupported: aten::zzz: there is no rule for this op\n  at: model.py:7\n  remedy: "
+            "rewrite the line with other "
+            "ops, or keep its function out of the compiled one by torch.compiler.disable");
 }
 
 TEST_F(LowerTest, AResultOfAnotherTypeNamesBoth) {
