@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,10 +41,13 @@ def pjrt(
     """Compiles a graph for a PJRT device. For the keys of `options` see docs/using.md."""
     try:
         return _compile(gm, list(example_inputs), parse(mode, options, rest))
-    except CaptureError:
+    except CaptureError as error:
+        error.hide_dynamo()
         raise
     except Error as error:
-        raise CaptureError(error.code, str(error)) from error
+        found = CaptureError(error.code, str(error))
+        found.first_useful_frame = sys._getframe()
+        raise found from error
 
 
 def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import Literal
 
 from .torch_internals import ShortenTraceback
@@ -24,8 +25,20 @@ class CaptureError(Error, ShortenTraceback):
         RuntimeError.__init__(self, message)
         self.code = code
         self.msg = message
-        self.first_useful_frame = None
+        self.first_useful_frame: FrameType | None = None
         self.real_stack = None
+
+    def hide_dynamo(self) -> None:
+        """Makes Dynamo show, of the frames below the user's, only the one where it was raised.
+
+        TORCHDYNAMO_VERBOSE=1 shows all, and so does an error that is a fault of ours.
+        """
+        trace = self.__traceback__
+        if trace is None or self.code == "internal":
+            return
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        self.first_useful_frame = trace.tb_frame
 
 
 def failure(code: Code, *, what: str, remedy: str, **facts: str) -> CaptureError:

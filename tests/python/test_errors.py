@@ -51,6 +51,25 @@ def test_an_op_without_a_rule() -> None:
     )
 
 
+def test_an_op_in_a_module_of_torch() -> None:
+    """None of the user's lines leads to it."""
+    pool = torch.nn.FractionalMaxPool2d(2, output_size=1)
+    nested = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sequential(pool))
+    x = torch.randn(1, 3, 4, 4)
+    place = "at: module 1.0 (FractionalMaxPool2d) of Sequential\n"
+    check(error_of(nested, x), "unsupported", place)
+    check(error_of(pool, x), "unsupported", "at: module FractionalMaxPool2d\n")
+
+
+def test_a_use_of_an_op_that_its_rule_refuses() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.view(torch.int16)  # the user's line
+
+    line = f.__code__.co_firstlineno + 1
+    error = error_of(f, torch.ones(4))
+    check(error, "unsupported", "aten::view.dtype", f"at: {__file__}:{line} in f: ")
+
+
 def test_the_rest_of_a_model_runs_around_a_disabled_function() -> None:
     qr = torch.compiler.disable(torch.linalg.qr)
 
@@ -98,3 +117,12 @@ def test_no_memory_for_an_output() -> None:
     with pytest.raises(RuntimeError, match="can't allocate memory") as caught:
         torch.compile(lambda x: x.expand(huge, 4) + 1, backend="pjrt")(torch.ones(4))
     assert "frame #" not in str(caught.value)
+
+
+def test_the_traceback_leaves_dynamo_out() -> None:
+    """Between the user's line and ours; those of Dynamo and AOTAutograd are dozens."""
+    for options in ({}, {"plugin": "/no/such.so"}):
+        fast = torch.compile(torch.linalg.qr, backend="pjrt", options=options)
+        with pytest.raises(torch_pjrt.Error) as caught:
+            fast(torch.randn(3, 3))
+        assert len(caught.traceback) <= 5
