@@ -93,7 +93,7 @@ std::vector<Value> Builder::statement(const std::string& op, std::span<const Val
                                       const Attributes& attributes, std::span<const Type> results,
                                       std::span<const RegionText> regions) {
   require_usable(op, operands);
-  const char* dialect = op == "erf" ? "chlo." : "stablehlo.";  // StableHLO has no erf
+  const char* dialect = op.starts_with("erf") ? "chlo." : "stablehlo.";  // StableHLO has no erf
   std::string text = str("\"", dialect, op, "\"(", names(operands), ")");
   if (!regions.empty()) {
     text += " (" + joined(regions, [](const RegionText& r) { return r.text; }) + ")";

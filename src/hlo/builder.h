@@ -31,6 +31,8 @@ enum class Op : uint8_t {
   kCountLeadingZeros,
   kDivide,
   kErf,
+  kErfInverse,
+  kErfc,
   kExponential,
   kExponentialMinusOne,
   kFloor,

@@ -44,6 +44,8 @@ constexpr Facts kFacts[] = {
     {Op::kCountLeadingZeros, "count_leading_zeros", 1, kIntegers},
     {Op::kDivide, "divide", 2, kNumbers},
     {Op::kErf, "erf", 1, kFloats},
+    {Op::kErfInverse, "erf_inv", 1, kFloats},
+    {Op::kErfc, "erfc", 1, kFloats},
     {Op::kExponential, "exponential", 1, kInexact},
     {Op::kExponentialMinusOne, "exponential_minus_one", 1, kInexact},
     {Op::kFloor, "floor", 1, kFloats},
@@ -98,7 +100,7 @@ int kind(DType dtype) {
 void require_takes(bool takes, const char* what, DType dtype) {
   if (takes || !is_complex(dtype)) return;
   fail(Code::kUnsupported, "no ", what,
-       " for complex numbers; compute with their real and imaginary parts, x.real and x.imag");
+       " for complex numbers; their parts, x.real and x.imag, may do");
 }
 
 DType result_of(Op op, DType operands) {

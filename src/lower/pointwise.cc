@@ -252,6 +252,8 @@ constexpr Entry kRules[] = {
     {"aten::div.Tensor", binary<Op::kDivide>},
     {"aten::div.Tensor_mode", divide_mode, {}, zero_divisor},
     {"aten::erf", erf},
+    {"aten::erfc", unary<Op::kErfc>},
+    {"aten::erfinv", unary<Op::kErfInverse>},
     {"aten::exp", unary<Op::kExponential>},
     {"aten::expm1", unary<Op::kExponentialMinusOne>},
     {"aten::floor", rounded<Op::kFloor>},

@@ -32,6 +32,7 @@ TEST(Elementwise, UnaryOfFloats) {
       {Op::kCeil, [](double x) { return std::ceil(x); }},
       {Op::kCosine, [](double x) { return std::cos(x); }},
       {Op::kErf, [](double x) { return std::erf(x); }},
+      {Op::kErfc, [](double x) { return std::erfc(x); }},
       {Op::kExponential, [](double x) { return std::exp(x); }},
       {Op::kExponentialMinusOne, [](double x) { return std::expm1(x); }},
       {Op::kFloor, [](double x) { return std::floor(x); }},
@@ -52,6 +53,12 @@ TEST(Elementwise, UnaryOfFloats) {
     for (const float x : {0.3f, 2.5f}) {
       EXPECT_NEAR(unary(op, x), expected(x), 1e-5) << "op " << static_cast<int>(op) << " of " << x;
     }
+  }
+}
+
+TEST(Elementwise, TheInverseOfErf) {
+  for (const float x : {0.3f, 1.5f}) {
+    EXPECT_NEAR(unary(Op::kErfInverse, std::erf(x)), x, 1e-5);
   }
 }
 

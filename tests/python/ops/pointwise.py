@@ -71,15 +71,15 @@ def _elementary() -> dict[str, Samples]:
     table = {
         f"aten::{name}": _unary(f"aten::{name}", real)
         for name in (
-            "acos acosh asin asinh atan atanh cos cosh erf exp exp2 expm1 log log10 log1p log2 "
-            "reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
+            "acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 log log10 "
+            "log1p log2 reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
         ).split()
     }
     small = [
         torch.tensor([-1.01, -0.99, -0.3, -1e-5, -0.0, 1e-5, 0.3, 0.99, 1.01, 1e10, -1e10], dtype=d)
         for d in FLOATS
     ]
-    for name in "acos acosh asin asinh atan atanh sinh tan".split():
+    for name in "acos acosh asin asinh atan atanh erfc erfinv sinh tan".split():
         table[f"aten::{name}"] += _on(f"aten::{name}", small)
     for name in "abs sign".split():
         table[f"aten::{name}"] = _unary(f"aten::{name}", NUMBERS)
