@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "device_test.h"
@@ -144,6 +145,23 @@ TEST_F(ProgramTest, CompilesOnceHoweverManyThreadsCall) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(runtime().stats().snapshot().compiles, 2);
   EXPECT_EQ(runtime().stats().snapshot().executions, 400);
+}
+
+TEST_F(ProgramTest, EqualProgramsOfManyThreadsShareACompile) {
+  std::atomic<int> ready = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      Program program(add_graph(2.5), runtime(), options());
+      ++ready;
+      while (ready < 8) std::this_thread::yield();
+      for (int i = 0; i < 20; ++i) call(program, 61 + i % 2);
+      EXPECT_GE(runtime().stats().snapshot().executions, 20);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(runtime().stats().snapshot().compiles, 2);
+  EXPECT_EQ(runtime().stats().snapshot().executions, 160);
 }
 
 TEST_F(ProgramTest, AFailedCompileIsTriedAgain) {
