@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .align import align_
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
+    from .step import train_step
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "align_",
     "reset_stats",
     "stats",
+    "train_step",
 ]
 
 # name -> the module that it comes from, imported when it is first asked for
@@ -31,6 +33,7 @@ _MODULES = {
     "Error": "errors",
     "OutOfMemoryError": "errors",
     "align_": "align",
+    "train_step": "step",
 }
 
 _TORCH = (2, 13)  # the extension is built against its ABI

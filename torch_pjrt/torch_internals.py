@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._dynamo import config as dynamo_config
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.eval_frame import OptimizedModule, innermost_fn
 from torch._dynamo.exc import ShortenTraceback
 from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
@@ -24,6 +27,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
@@ -34,12 +38,17 @@ __all__ = [
     "allow_backward_twice",
     "argument_kind",
     "compile_with_autograd",
+    "compile_with_gradients",
     "core_decompositions",
     "decomposition",
     "eager_outputs",
+    "has_backward_hooks",
+    "has_gradient_hooks",
+    "has_step_hooks",
     "input_names",
     "is_nested_int",
     "memory_order",
+    "note_step",
     "partition_with_recomputation",
     "plain_outputs",
     "reads_only_metadata",
@@ -48,6 +57,8 @@ __all__ = [
     "storage_id",
     "surely_equal",
     "symbolic",
+    "tree_map",
+    "uncompiled",
     "views_of_inputs",
 ]
 
@@ -98,7 +109,9 @@ def compile_with_autograd(
     )
     # Named for Inductor, but read by all removal of dead code while a graph is compiled.
     keeping = inductor_config.patch(fallback_random=True) if keep_unused_random else nullcontext()
-    with keeping:
+    # A graph with a backward in it keeps what checkpointed code computes: torch's pass that has it
+    # computed again fails on random numbers, and XLA would undo its work.
+    with keeping, functorch_config.patch(remat_using_tags_for_fwd_loss_bwd_graph=False):
         return compiler(gm, inputs)
 
 
@@ -260,3 +273,41 @@ def argument_kind(argument: Any) -> tuple[str, bool]:
         is_list = is_list or kind.kind() == "ListType"
         kind = kind.getElementType()
     return str(kind.kind()), is_list
+
+
+def compile_with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile of a function that calls torch.autograd.grad, which becomes a part of its
+    graph. Not for calls from several threads at once."""
+    options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
+    fast = torch.compile(function, backend="pjrt", fullgraph=True, **options)
+
+    def call(*args: Any) -> Any:
+        with dynamo_config.patch(trace_autograd_ops=True):
+            return fast(*args)
+
+    return call
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch.compile was given to make the function, or the function itself."""
+    if isinstance(function, OptimizedModule):
+        return function._orig_mod
+    return innermost_fn(function)
+
+
+def has_backward_hooks(module: torch.nn.Module) -> bool:
+    return bool(module._backward_hooks or module._backward_pre_hooks)
+
+
+def has_gradient_hooks(parameter: torch.Tensor) -> bool:
+    """Whether hooks run when its gradient is computed or accumulated."""
+    return bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
+
+
+def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+
+
+def note_step(optimizer: torch.optim.Optimizer) -> None:
+    """Tells learning-rate schedulers, which warn otherwise, that the optimizer made a step."""
+    optimizer._opt_called = True  # type: ignore[attr-defined]
