@@ -277,12 +277,13 @@ def argument_kind(argument: Any) -> tuple[str, bool]:
 
 def compile_with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
     """torch.compile of a function that calls torch.autograd.grad, which becomes a part of its
-    graph. Not for calls from several threads at once."""
+    graph."""
     options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
     fast = torch.compile(function, backend="pjrt", fullgraph=True, **options)
+    tracing = dynamo_config.patch(trace_autograd_ops=True)  # in the thread of a call
 
     def call(*args: Any) -> Any:
-        with dynamo_config.patch(trace_autograd_ops=True):
+        with tracing:
             return fast(*args)
 
     return call
