@@ -53,4 +53,6 @@ def _own(frames: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _line(frame: re.Match[str]) -> str:
-    return f"{frame['file']}:{frame['line']} in {frame['name'].strip()}: {frame['code'].strip()}"
+    place = f"{frame['file']}:{frame['line']} in {frame['name'].strip()}"
+    code = frame["code"].strip()  # none in an interactive session
+    return f"{place}: {code}" if code else place

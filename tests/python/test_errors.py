@@ -51,6 +51,12 @@ def test_an_op_without_a_rule() -> None:
     )
 
 
+def test_an_op_of_an_interactive_session() -> None:
+    session: dict[str, Any] = {"torch": torch}
+    exec(compile("def f(x):\n  return torch.linalg.qr(x)", "<stdin>", "single"), session)
+    check(error_of(session["f"], torch.eye(3)), "unsupported", "at: <stdin>:2 in f\n")
+
+
 def test_an_op_in_a_module_of_torch() -> None:
     """None of the user's lines leads to it."""
     pool = torch.nn.FractionalMaxPool2d(2, output_size=1)
