@@ -261,6 +261,7 @@ constexpr Entry kRules[] = {
     {"aten::sinh", sinh},
     {"aten::sqrt", sqrt},
     {"aten::tan", tan},
+    {"aten::true_divide.Tensor", divide},
 };
 static_assert(sorted(kRules));
 

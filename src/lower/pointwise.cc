@@ -294,6 +294,7 @@ constexpr Entry kRules[] = {
     {"aten::sub.Scalar", scaled<Op::kSubtract>},
     {"aten::sub.Tensor", scaled<Op::kSubtract>},
     {"aten::tanh", unary<Op::kTanh>},
+    {"aten::true_divide.Tensor", binary<Op::kDivide>},
     {"aten::trunc", trunc},
     {"aten::where.self", where},
 };

@@ -179,6 +179,24 @@ def test_padding(mode: str) -> None:
     same(lambda t: F.pad(t, (2, 1), mode=mode) + 0, x[0])
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "area"])
+def test_resizing_of_any_size(mode: str) -> None:
+    """Of symbolic sizes: the scale is computed by the program."""
+    corners = [None] if mode in ("nearest", "area") else [False, True]
+
+    def resize(x: torch.Tensor) -> list[torch.Tensor]:
+        h, w = x.shape[-2:]
+        sizes: list[dict[str, Any]] = [{"size": (h * 2, w + 1)}, {"scale_factor": (1.5, 0.5)}]
+        return [
+            F.interpolate(x, mode=mode, align_corners=c, **size) for size in sizes for c in corners
+        ]
+
+    fast = torch.compile(resize, backend="pjrt", dynamic=True)
+    for size in (5, 8, 9):
+        x = image(3, size)
+        torch.testing.assert_close(fast(x), resize(x), rtol=1e-4, atol=1e-4)
+
+
 def test_resizing() -> None:
     x = image(3, 5)
     calls: list[dict[str, Any]] = [
