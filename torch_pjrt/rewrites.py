@@ -224,6 +224,40 @@ def _trilinear(
     return product.sum(tuple(sumdim)) if sumdim else product
 
 
+def _lstm_layer(
+    input: Tensor,
+    weight0: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    weight3: Tensor,
+    hx_: Tensor,
+    cx_: Tensor,
+    reverse: bool,
+    batch_sizes: Sequence[int],
+    mode: int,
+    hidden_size: int,
+    num_layers: int,
+    has_biases: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    train: bool,
+) -> Any:
+    """One direction of one layer of an LSTM over [time, batch, features], as torch traces it
+    without gradients. The last result is scratch memory of its kernel, which nothing reads."""
+    if mode != 2 or num_layers != 1 or bidirectional or batch_first or batch_sizes:
+        return NotImplemented
+    h, c = hx_[0], cx_[0]
+    projected = F.linear(input, weight0, weight2 + weight3 if has_biases else None)
+    steps: list[Tensor] = []
+    for x in reversed(projected.unbind()) if reverse else projected.unbind():
+        i, f, g, o = (x + F.linear(h, weight1)).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        steps.append(h)
+    y = torch.stack(steps[::-1] if reverse else steps)
+    return y, h.unsqueeze(0), c.unsqueeze(0), input.new_empty((0,), dtype=torch.uint8)
+
+
 OWN: dict[Any, Callable[..., Any]] = {
     aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     aten._cdist_forward.default: _cdist_forward,
@@ -236,5 +270,6 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.angle.default: _angle,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.masked_scatter.default: _masked_scatter,
+    aten.mkldnn_rnn_layer.default: _lstm_layer,
     aten.put.default: _put,
 }

@@ -106,6 +106,17 @@ def test_module(name: str) -> None:
     same(module.eval(), x)
 
 
+@pytest.mark.parametrize("kwargs", [{}, {"bias": False}, {"proj_size": 3}], ids=str)
+def test_lstm_without_gradients(kwargs: dict[str, Any]) -> None:
+    """Then torch traces an op of its CPU kernels' library for each layer."""
+    torch.manual_seed(0)
+    lstm = nn.LSTM(4, 6, 2, bidirectional=True, **kwargs)
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        fast = torch.compile(lstm, backend="pjrt", fullgraph=True)
+        x = torch.randn(5, 3, 4)
+        torch.testing.assert_close(fast(x), lstm(x), rtol=1e-5, atol=1e-5)
+
+
 def test_attention_with_masks() -> None:
     torch.manual_seed(0)
     attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
