@@ -14,29 +14,32 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool same(std::span<const int64_t> a, const Dims& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-// Strides of dims of size 1 say nothing.
-bool same_strides(const run::HostTensor& tensor, const Entry::Tensor& expected) {
-  for (size_t d = 0; d < expected.strides.size(); ++d) {
-    if (tensor.strides[d] != expected.strides[d] && expected.dims[d] != 1) return false;
+bool same_shape(const run::HostTensor& tensor, const int64_t* dims, const int64_t* strides) {
+  for (size_t d = 0; d < tensor.dims.size(); ++d) {
+    // Strides of dims of size 1 say nothing.
+    if (tensor.dims[d] != dims[d] || (tensor.strides[d] != strides[d] && dims[d] != 1)) {
+      return false;
+    }
   }
   return true;
 }
 
 bool matches(const Entry& entry, std::span<const Argument> arguments) {
+  const int64_t* shape = entry.shapes.data();
   for (const Entry::Tensor& expected : entry.tensors) {
     const Argument& a = arguments[expected.input];
-    if (!a.is_tensor || a.tensor.dtype != expected.dtype || !same(a.tensor.dims, expected.dims) ||
-        !same_strides(a.tensor, expected)) {
+    const auto rank = static_cast<size_t>(expected.rank);
+    if (!a.is_tensor || a.tensor.dtype != expected.dtype || a.tensor.dims.size() != rank ||
+        !same_shape(a.tensor, shape, shape + rank)) {
       return false;
     }
+    shape += 2 * rank;
   }
-  return std::all_of(entry.numbers.begin(), entry.numbers.end(), [&](const Entry::Number& n) {
-    return !arguments[n.input].is_tensor && arguments[n.input].number == n.value;
-  });
+  const auto is_int = [&](int32_t input) { return !arguments[input].is_tensor; };
+  return std::ranges::all_of(entry.free, is_int) &&
+         std::ranges::all_of(entry.numbers, [&](const Entry::Number& n) {
+           return is_int(n.input) && arguments[n.input].number == n.value;
+         });
 }
 
 lower::Order order_of(const Graph& graph, size_t input, const Dims& dims, const Dims& strides) {
@@ -110,9 +113,6 @@ Entry* Program::match(std::span<const Argument> arguments, lower::Precision prec
   if (!entry || entry->precision != precision || arguments.size() != graph_->inputs.size() ||
       !matches(*entry, arguments)) {
     return nullptr;
-  }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (binding_.is_free(i) && arguments[i].is_tensor) return nullptr;
   }
   Runtime::check_process();
   return entry;
@@ -200,9 +200,14 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
     const int32_t input = static_cast<int32_t>(i);
     if (arguments[i].is_tensor) {
       const Dims dims(arguments[i].tensor.dims.begin(), arguments[i].tensor.dims.end());
+      const Dims strides = dense_strides(dims, signature.input_orders[i]);
       entry->tensors.push_back(
-          {input, arguments[i].tensor.dtype, dims, dense_strides(dims, signature.input_orders[i])});
-    } else if (!binding_.is_free(i)) {
+          {input, arguments[i].tensor.dtype, static_cast<int32_t>(dims.size())});
+      entry->shapes.insert(entry->shapes.end(), dims.begin(), dims.end());
+      entry->shapes.insert(entry->shapes.end(), strides.begin(), strides.end());
+    } else if (binding_.is_free(i)) {
+      entry->free.push_back(input);
+    } else {
       entry->numbers.push_back({input, arguments[i].number});
     }
   }
@@ -247,9 +252,8 @@ std::vector<run::Copied> Program::run(const Found& found, std::span<const Argume
   if (draws.size() != 2 * graph_->draws.size()) {
     fail(Code::kInternal, draws.size(), " random numbers for ", graph_->draws.size(), " draws");
   }
-  std::vector<const void*> inputs;
-  inputs.reserve(arguments.size());
-  for (const Argument& a : arguments) inputs.push_back(a.tensor.data);
+  std::vector<const void*> inputs(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) inputs[i] = arguments[i].tensor.data;
   std::vector<int64_t> scalars;
   for (const Scalar& s : found.entry->scalars) {
     scalars.push_back(encode(graph_->exprs.evaluate(s.expr, symbols), dtype_of(s.kind)));

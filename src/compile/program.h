@@ -29,8 +29,7 @@ struct Entry {
   struct Tensor {
     int32_t input;
     DType dtype;
-    Dims dims;
-    Dims strides;  // of a dense tensor in the input's order
+    int32_t rank;
   };
   struct Number {
     int32_t input;
@@ -38,7 +37,11 @@ struct Entry {
   };
 
   std::vector<Tensor> tensors;
+  // Of all tensors in turn: the dims, then the strides of a dense tensor in the input's order. One
+  // list, since a call reads all of it.
+  std::vector<int64_t> shapes;
   std::vector<Number> numbers;  // those that the program was made for
+  std::vector<int32_t> free;    // inputs that may be any int
   lower::Precision precision;
   std::vector<int64_t> symbols;
   std::vector<ResultForm> results;       // in the program's order

@@ -47,11 +47,16 @@ void wait_for(const pjrt::Event& event, HostLock& lock, bool is_short) {
   event.await();  // also when it is complete: this is where its error is found
 }
 
+size_t count_reads(const std::vector<Argument>& arguments) {
+  return static_cast<size_t>(
+      std::ranges::count(arguments, Argument::Kind::kInput, &Argument::kind));
+}
+
 }  // namespace
 
 struct Callable::Call {
-  explicit Call(Callable& callable) : use(callable.kept_) {
-    buffers.reserve(callable.arguments_.size());
+  explicit Call(Callable& callable) : use(callable.kept_), buffers(callable.fixed_) {
+    own.reserve(callable.made_.size());
   }
 
   std::vector<pjrt::Buffer> own;  // buffers of this call only
@@ -69,21 +74,27 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
       results_(std::move(results)),
       stats_(stats),
       zero_copy_(client.host_memory().zero_copy_in),
-      kept_(arguments_.size()),
+      unaligned_(zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory),
+      fixed_(arguments_.size()),
+      kept_(count_reads(arguments_)),
       last_run_us_(std::numeric_limits<int64_t>::max()) {
   if (executable_->num_outputs() != results_.size()) {
     fail(Code::kInternal, "the program has ", executable_->num_outputs(), " results, not ",
          results_.size());
   }
-  for (Argument& a : arguments_) {
-    if (a.kind == Argument::Kind::kMutated) mutates_ = true;
-    if (a.kind == Argument::Kind::kMutated || a.kind == Argument::Kind::kOutputMemory) {
-      donates_ = true;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const Argument& a = arguments_[i];
+    if (a.kind == Argument::Kind::kInput) {
+      reads_.push_back({i, static_cast<size_t>(a.index)});
+    } else if (a.kind == Argument::Kind::kConstant) {
+      constants_.push_back(
+          client_.from_host(&a.bits, a.type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
+      fixed_[i] = constants_.back().get();
+    } else {
+      made_.push_back(i);
     }
-    if (a.kind != Argument::Kind::kConstant) continue;
-    constants_.push_back(
-        client_.from_host(&a.bits, a.type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
-    a.index = static_cast<int32_t>(constants_.size() - 1);
+    mutates_ |= a.kind == Argument::Kind::kMutated;
+    donates_ |= a.kind == Argument::Kind::kMutated || a.kind == Argument::Kind::kOutputMemory;
   }
 }
 
@@ -144,70 +155,64 @@ std::vector<bool> Callable::overlapping(const CallMemory& memory) const {
   return result;
 }
 
-PJRT_Buffer* Callable::input(Call& call, size_t position, const void* data) {
-  const Type& type = arguments_[position].type;
-  if (PJRT_Buffer* buffer = call.use.find(position, data)) return buffer;
-  const bool is_empty = type.num_elements() == 0;
-  if (is_empty || (zero_copy_ && is_aligned(data))) {
-    pjrt::Buffer buffer = client_.from_host(data, type, pjrt::HostSemantics::kImmutableZeroCopy);
-    if (is_empty || lies_at(buffer, data)) {
-      return call.use.replace(position, data, std::move(buffer));
-    }
-    // A copy after all: it serves this call only, since the memory may be written to after it.
-    call.own.push_back(std::move(buffer));
-  }
-  return nullptr;
+PJRT_Buffer* Callable::input(Call& call, size_t slot, const void* data) {
+  const Argument& a = arguments_[reads_[slot].position];
+  const bool is_empty = a.type.num_elements() == 0;
+  if (!is_empty && !(zero_copy_ && is_aligned(data))) return nullptr;
+  pjrt::Buffer buffer = client_.from_host(data, a.type, pjrt::HostSemantics::kImmutableZeroCopy);
+  if (is_empty || lies_at(buffer, data)) return call.use.replace(slot, data, std::move(buffer));
+  // A copy after all: it serves this call only, since the memory may be written to after it.
+  call.own.push_back(std::move(buffer));
+  count_copy(call, a, CopyReason::kDeviceMemory);
+  return call.own.back().get();
 }
 
-void Callable::copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason) {
+PJRT_Buffer* Callable::copy_in(Call& call, const CallMemory& memory, size_t position,
+                               CopyReason reason) {
   const Argument& a = arguments_[position];
   const bool is_input = a.kind == Argument::Kind::kInput;
   const void* data = is_input ? memory.inputs[a.index] : memory.outputs[a.result];
-  call.buffers[position] = copied(call, data, a.type);
+  PJRT_Buffer* buffer = copied(call, data, a.type);
   count_copy(call, a, reason);
+  return buffer;
+}
+
+PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t position, bool overlaps) {
+  const Argument& a = arguments_[position];
+  switch (a.kind) {
+    case Argument::Kind::kScalar:
+      return copied(call, &memory.scalars[a.index], a.type);
+    case Argument::Kind::kDraw:
+      return copied(call, &memory.draws[2 * static_cast<size_t>(a.index)], a.type);
+    case Argument::Kind::kOutputMemory:
+      return written(call, memory.outputs[a.result], a.type);
+    case Argument::Kind::kMutated: {
+      void* data = memory.outputs[a.result];
+      const bool in_place = !overlaps && zero_copy_ && is_aligned(data);
+      if (in_place || a.type.num_elements() == 0) return written(call, data, a.type);
+      return copy_in(call, memory, position, overlaps ? CopyReason::kOverlaps : unaligned_);
+    }
+    case Argument::Kind::kInput:
+    case Argument::Kind::kConstant:
+      break;
+  }
+  fail(Code::kInternal, "argument ", position, " is not made at a call");
 }
 
 void Callable::gather(Call& call, const CallMemory& memory) {
   std::vector<size_t> to_copy;  // positions
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    const Argument& a = arguments_[i];
-    PJRT_Buffer* buffer = nullptr;
-    if (a.kind == Argument::Kind::kInput) {
-      const size_t own = call.own.size();
-      buffer = input(call, i, memory.inputs[a.index]);
-      if (!buffer && call.own.size() > own) {
-        buffer = call.own.back().get();
-        count_copy(call, a, CopyReason::kDeviceMemory);
-      } else if (!buffer) {
-        to_copy.push_back(i);
-      }
-    } else if (a.kind == Argument::Kind::kConstant) {
-      buffer = constants_[a.index].get();
-    }
-    call.buffers.push_back(buffer);
+  for (size_t slot = 0; slot < reads_.size(); ++slot) {
+    const Read& read = reads_[slot];
+    const void* data = memory.inputs[read.input];
+    PJRT_Buffer* buffer = call.use.find(slot, data);
+    if (!buffer) buffer = input(call, slot, data);
+    if (!buffer) to_copy.push_back(read.position);
+    call.buffers[read.position] = buffer;
   }
   call.use.unlock();
-  const CopyReason reason = zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory;
-  for (const size_t i : to_copy) copy_in(call, memory, i, reason);
+  for (const size_t i : to_copy) call.buffers[i] = copy_in(call, memory, i, unaligned_);
   const std::vector<bool> overlaps = mutates_ ? overlapping(memory) : std::vector<bool>();
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    const Argument& a = arguments_[i];
-    if (a.kind == Argument::Kind::kScalar) {
-      call.buffers[i] = copied(call, &memory.scalars[a.index], a.type);
-    } else if (a.kind == Argument::Kind::kDraw) {
-      call.buffers[i] = copied(call, &memory.draws[2 * static_cast<size_t>(a.index)], a.type);
-    } else if (a.kind == Argument::Kind::kOutputMemory) {
-      call.buffers[i] = written(call, memory.outputs[a.result], a.type);
-    } else if (a.kind == Argument::Kind::kMutated) {
-      void* data = memory.outputs[a.result];
-      const bool in_place = !overlaps[i] && zero_copy_ && is_aligned(data);
-      if (in_place || a.type.num_elements() == 0) {
-        call.buffers[i] = written(call, data, a.type);
-      } else {
-        copy_in(call, memory, i, overlaps[i] ? CopyReason::kOverlaps : reason);
-      }
-    }
-  }
+  for (const size_t i : made_) call.buffers[i] = made(call, memory, i, mutates_ && overlaps[i]);
 }
 
 void Callable::execute(Call& call, HostLock& lock, bool is_short) {

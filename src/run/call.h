@@ -61,11 +61,18 @@ class Callable {
  private:
   struct Call;  // the state of one call
 
+  // An argument that is read where it lies.
+  struct Read {
+    size_t position;
+    size_t input;
+  };
+
   void gather(Call& call, const CallMemory& memory);
-  PJRT_Buffer* input(Call& call, size_t position, const void* data);
+  PJRT_Buffer* input(Call& call, size_t slot, const void* data);
+  PJRT_Buffer* made(Call& call, const CallMemory& memory, size_t position, bool overlaps);
   PJRT_Buffer* copied(Call& call, const void* data, const Type& type);
   void count_copy(Call& call, const Argument& argument, CopyReason reason);
-  void copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason);
+  PJRT_Buffer* copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason);
   PJRT_Buffer* written(Call& call, void* data, const Type& type);
   // Which arguments' memory overlaps that of another argument.
   std::vector<bool> overlapping(const CallMemory& memory) const;
@@ -78,10 +85,14 @@ class Callable {
   std::vector<Type> results_;
   Stats& stats_;
   bool zero_copy_ = false;
+  CopyReason unaligned_;  // why memory that can't be passed as it lies can't
   bool donates_ = false;
   bool mutates_ = false;
   std::vector<pjrt::Buffer> constants_;
-  Kept kept_;
+  std::vector<PJRT_Buffer*> fixed_;  // the arguments' that are constants, else null
+  std::vector<Read> reads_;          // kInput
+  std::vector<size_t> made_;         // positions of all others: made anew at each call
+  Kept kept_;                        // a slot for each of reads_
   std::atomic<int64_t> last_run_us_;
 };
 

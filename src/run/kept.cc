@@ -26,11 +26,6 @@ Kept::Use::~Use() {
   lock_.unlock();
 }
 
-PJRT_Buffer* Kept::Use::find(size_t slot, const void* data) const {
-  const Slot& s = kept_.slots_[slot];
-  return s.buffer && s.data == data ? s.buffer->get() : nullptr;
-}
-
 PJRT_Buffer* Kept::Use::replace(size_t slot, const void* data, pjrt::Buffer buffer) {
   Slot& s = kept_.slots_[slot];
   if (s.buffer) {

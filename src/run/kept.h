@@ -10,8 +10,9 @@
 
 namespace torch_pjrt::run {
 
-// One slot per argument. Any thread may use it. A buffer that a call replaces lives on until every
-// call that may have been given it has ended: PJRT doesn't count the executions that use a buffer.
+// One slot per input that the program reads. Any thread may use it. A buffer that a call replaces
+// lives on until every call that may have been given it has ended: PJRT doesn't count the
+// executions that use a buffer.
 class Kept {
  public:
   explicit Kept(size_t slots) : slots_(slots) {}
@@ -26,7 +27,10 @@ class Kept {
     ~Use();
 
     // The slot's buffer if it lies over `data`, else null.
-    PJRT_Buffer* find(size_t slot, const void* data) const;
+    PJRT_Buffer* find(size_t slot, const void* data) const {
+      const Slot& s = kept_.slots_[slot];
+      return s.buffer && s.data == data ? s.buffer->get() : nullptr;
+    }
     PJRT_Buffer* replace(size_t slot, const void* data, pjrt::Buffer buffer);
     // The slots have been read.
     void unlock() { lock_.unlock(); }

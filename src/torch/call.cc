@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <c10/core/GradMode.h>
 
-#include <deque>
 #include <utility>
 
 #include "base/error.h"
@@ -250,7 +249,7 @@ class Call {
   run::HostLock& lock_;
   std::span<const Argument> given_;
   std::vector<compile::Argument> arguments_;
-  std::deque<Owned> owned_;
+  std::vector<Owned> owned_;
   std::vector<run::Copied> copied_;
   compile::Program::Found found_{nullptr, run::Origin::kMemory};
   std::vector<int64_t> symbols_;
