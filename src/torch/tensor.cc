@@ -35,7 +35,6 @@ bool is_lazy(const at::Tensor& tensor) {
 void require_memory(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   const auto held = static_cast<int64_t>(tensor.storage().nbytes() / tensor.dtype().itemsize());
-  if (tensor.storage_offset() + tensor.numel() <= held) return;
   int64_t last = tensor.storage_offset();
   for (int64_t d = 0; d < tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
   if (last < held) return;
@@ -107,6 +106,12 @@ at::ScalarType to_torch(DType dtype) {
 }
 
 bool is_plain(const at::Tensor& tensor) {
+  // What nearly every tensor is, told at one look.
+  constexpr c10::DispatchKeySet kDense(c10::DispatchKey::CPU);
+  constexpr c10::DispatchKeySet kUsual(
+      {c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView});
+  const c10::DispatchKeySet keys = tensor.key_set();
+  if (kUsual.has_all(keys) && keys.has_all(kDense)) return true;
   return tensor.defined() && tensor.is_cpu() && !is_special(tensor) && !is_lazy(tensor);
 }
 
@@ -129,10 +134,18 @@ at::Tensor plain(const at::Tensor& tensor) {
 }
 
 run::HostTensor host_tensor(const at::Tensor& tensor) {
-  require_memory(tensor);
-  const at::IntArrayRef sizes = tensor.sizes();
-  const at::IntArrayRef strides = tensor.strides();
-  return {tensor.const_data_ptr(),
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const c10::Storage& storage = impl.unsafe_storage();  // dense tensors have one
+  const size_t item = impl.itemsize();
+  const auto offset = static_cast<size_t>(impl.storage_offset());
+  const auto count = static_cast<size_t>(impl.numel());
+  // Of a tensor without gaps this is where it ends.
+  const size_t end = (offset + count) * item;
+  if (!impl.is_non_overlapping_and_dense() || end > storage.nbytes()) require_memory(tensor);
+  const auto* memory = static_cast<const char*>(storage.data());
+  const at::IntArrayRef sizes = impl.sizes();
+  const at::IntArrayRef strides = impl.strides();
+  return {count == 0 ? nullptr : memory + offset * item,
           from_torch(tensor.scalar_type()),
           {sizes.data(), sizes.size()},
           {strides.data(), strides.size()}};

@@ -179,9 +179,10 @@ def test_a_storage_without_its_memory_is_an_error_until_it_is_back() -> None:
     x.fill_(2)
     assert torch.equal(fast(x), affine(x))
     gone = torch.randn(6, 6).t()[:, ::2]
-    gone.untyped_storage().resize_(0)
-    with pytest.raises(torch_pjrt.Error, match="was resized"):
-        by_argument(gone)()
+    for size in (0, 80):  # it has 18 elements, and its last is the storage's 30th
+        gone.untyped_storage().resize_(size)
+        with pytest.raises(torch_pjrt.Error, match="was resized"):
+            by_argument(gone)()
 
 
 # --- numbers and containers
