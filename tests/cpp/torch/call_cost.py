@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 # Inputs of the program -> instructions that a warm call may take.
-BOUNDS = {1: 9_000, 7: 11_000, 201: 95_000}
+BOUNDS = {1: 7_500, 7: 8_900, 201: 67_500}
 FEW, MANY = 5, 105
 TOGGLES = ("torch_pjrt::aten::call(*", "*torch_pjrt::fake::Table::*entry<*")
 
