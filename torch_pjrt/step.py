@@ -111,7 +111,7 @@ class TrainStep:
         self._accumulate = accumulate
         self._keep_grads = keep_grads
         self._modules = modules or list(_modules_of(forward))
-        _check_hooks(self._modules)
+        _check_modules(self._modules)
         self._lock = threading.Lock()
         self._ran = torch.zeros((), dtype=torch.int64)
         whole = _whole_step(forward, loss_fn, self._rule, clip_grad_norm, autocast, keep_grads)
@@ -119,6 +119,12 @@ class TrainStep:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         batches = self._batches(args, kwargs)
+        if torch.is_inference_mode_enabled():
+            raise failure(
+                "invalid",
+                what="train_step was called in torch.inference_mode()",
+                remedy="call it outside of that",
+            )
         with self._lock:
             inputs, fresh = self._inputs()
             before = int(self._ran)
@@ -344,18 +350,22 @@ def _check_options(
 
 
 def _modules_of(function: Any) -> Iterator[torch.nn.Module]:
-    """The modules that a function is, is a method of, or has in its closure."""
+    """The modules that a function is, is a method of, or names: in its closure or globals."""
     cells = getattr(function, "__closure__", None) or ()
     held = [function, getattr(function, "__self__", None)]
     held += [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
+    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    held += [names.get(name) for name in code.co_names] if code is not None else []
     for value in held:
         if isinstance(value, torch.nn.Module):
             yield value
 
 
-def _check_hooks(modules: Iterable[torch.nn.Module]) -> None:
+def _check_modules(modules: Iterable[torch.nn.Module]) -> None:
     for root in modules:
         for name, module in root.named_modules():
+            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+                raise _unsupported("doesn't exchange the gradients of DistributedDataParallel")
             if torch_internals.has_backward_hooks(module):
                 raise _hooked(f"module {name or type(module).__name__} has backward hooks")
 

@@ -280,7 +280,8 @@ def compile_with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
     graph."""
     options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
     fast = torch.compile(function, backend="pjrt", fullgraph=True, **options)
-    tracing = dynamo_config.patch(trace_autograd_ops=True)  # in the thread of a call
+    # In the thread of a call. Hooks that are added to a module later are guarded against.
+    tracing = dynamo_config.patch(trace_autograd_ops=True, skip_nnmodule_hook_guards=False)
 
     def call(*args: Any) -> Any:
         with tracing:

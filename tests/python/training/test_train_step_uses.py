@@ -420,6 +420,67 @@ def test_module_with_backward_hooks_is_refused() -> None:
         torch_pjrt.train_step(model, sgd(model.parameters()), F.cross_entropy)
 
 
+def test_hooks_added_to_a_module_later_are_seen() -> None:
+    model = nn.Linear(8, 5)
+    step = torch_pjrt.train_step(
+        model, torch.optim.SGD(model.parameters(), lr=0.0), F.cross_entropy
+    )
+    x, target = batch()
+    step(x, target)
+    model.register_forward_hook(lambda module, args, output: output * 3)
+    assert_close(step(x, target), F.cross_entropy(model(x), target).detach())
+    model.register_full_backward_hook(lambda *args: None)
+    with pytest.raises(Exception, match="backwards hooks"):
+        step(x, target)
+
+
+def test_data_parallel_model_is_refused() -> None:
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Linear(8, 5))
+        with pytest.raises(torch_pjrt.Error, match="DistributedDataParallel"):
+            torch_pjrt.train_step(model, sgd(model.parameters()), F.cross_entropy)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_modes_without_gradients(context: Callable[[], Any]) -> None:
+    model = nn.Linear(8, 5)
+    step = torch_pjrt.train_step(model, sgd(model.parameters()), F.cross_entropy)
+    x, target = batch()
+    with context():
+        if context is torch.inference_mode:
+            with pytest.raises(torch_pjrt.Error, match="inference_mode"):
+                step(x, target)
+        else:
+            assert step(x, target) > step(x, target)
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_interrupt_leaves_the_state_before_or_after_the_step(is_done: bool) -> None:
+    model = nn.Linear(8, 5)
+    optimizer = adamw(model.parameters())
+    step = torch_pjrt.train_step(model, optimizer, F.cross_entropy)
+    run = step._run
+
+    def interrupted(*args: Any) -> Any:
+        if is_done:
+            run(*args)
+        raise KeyboardInterrupt
+
+    step._run = interrupted
+    before = model.weight.detach().clone()
+    with pytest.raises(KeyboardInterrupt):
+        step(*batch())
+    assert torch.equal(model.weight, before) is not is_done
+    assert len(optimizer.state) == (2 if is_done else 0)
+    step._run = run
+    step(*batch())
+    assert int(optimizer.state[model.weight]["step"]) == (2 if is_done else 1)
+
+
 def test_after_an_error_everything_is_as_before() -> None:
     model = nn.Embedding(10, 4)
     optimizer = adamw(model.parameters())
