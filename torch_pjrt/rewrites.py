@@ -138,6 +138,17 @@ def _embedding_bag(
     return top.to(weight.dtype), bag, size, padded.take(first)
 
 
+def _embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """The table, of whose rows those named and longer than max_norm are scaled to it."""
+    rows = self.index_select(0, indices.reshape(-1))
+    norms = torch.linalg.vector_norm(rows, norm_type, 1, keepdim=True).double()
+    dtype = _opmath(self.dtype)
+    scaled = rows.to(dtype) * (max_norm / (norms + 1e-7)).to(dtype)
+    rows = torch.where(norms > max_norm, scaled.to(self.dtype), rows)
+    # Of a row that is named twice, equal values are written.
+    return self.index_put((indices.reshape(-1),), rows)
+
+
 def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.numel() == 0:
         return self.clone()
@@ -269,6 +280,7 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.as_strided.default: _as_strided,
     aten.angle.default: _angle,
     aten.diagonal_scatter.default: _diagonal_scatter,
+    aten.embedding_renorm.default: _embedding_renorm,
     aten.masked_scatter.default: _masked_scatter,
     aten.mkldnn_rnn_layer.default: _lstm_layer,
     aten.put.default: _put,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.testing import assert_close
 
 from .conftest import Compare
 
@@ -147,6 +149,28 @@ def test_embedding_of_repeated_indices(
 ) -> None:
     index = torch.tensor([[0, 1], [1, 6], [1, 0]])
     same_gradients(lambda w, i: F.embedding(i, w, **settings), leaf(7, 4, dtype=dtype), index)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("norm", [2.0, float("inf")])
+def test_embedding_shortens_the_rows_it_reads(norm: float, dtype: torch.dtype) -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    table = nn.Embedding(10, 4, max_norm=0.8, norm_type=norm, dtype=dtype)
+    with torch.no_grad():
+        table.weight[1] *= 1e-3  # short enough already
+    other = copy.deepcopy(table)
+    before = table.weight.detach().clone()
+    fast = torch.compile(other, backend="pjrt", dynamic=False)
+    for index in ([[1, 2, 2]], [[3, 1, 9]], [[1, 2, 2]]):
+        want, got = table(torch.tensor(index)), fast(torch.tensor(index))
+        assert_close(got, want)
+        want.sum().backward()
+        got.sum().backward()
+        assert_close(other.weight, table.weight)
+    assert_close(other.weight.grad, table.weight.grad)
+    assert torch.equal(other.weight[[1, 4]], before[[1, 4]])
+    assert not torch.equal(other.weight[2], before[2])
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
