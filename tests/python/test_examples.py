@@ -11,6 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.full
 @pytest.mark.plugin
 def test_training_falls_by_both_ways() -> None:
     command = [sys.executable, str(EXAMPLES / "train.py"), "24"]
