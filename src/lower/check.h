@@ -25,6 +25,12 @@ Tensor outside(const Call& c, const Tensor& t, int64_t low, int64_t high);
 std::vector<Failure> check_range(const Call& c, const Tensor& index, int64_t low, int64_t high,
                                  const Problem& problem);
 
+// Of an op on elements of `self` along `dim` by `index`: gather and scatter.
+std::vector<Failure> check_element_index(const Call& c);
+
+// Of self[indices]. Bool masks have no bounds.
+std::vector<Failure> check_indices(const Call& c);
+
 // Bad if argument `divisor` of an op that computes in integers has a zero.
 std::vector<Failure> check_divisor(const Call& c, ArgKey divisor);
 

@@ -115,10 +115,6 @@ Results searchsorted(const Call& c) {
   return search(c, "sorted_sequence", 1, c.flag("right") || c.string_or("side", "") == "right");
 }
 
-std::string out_of_bounds(int64_t dim, int64_t size) {
-  return str("index {} is out of bounds for dimension ", dim, " with size ", size);
-}
-
 std::vector<Failure> check_embedding(const Call& c) {
   if (c.result().num_elements() == 0) return {};
   const int64_t size = c.type("weight").dims[0];
@@ -127,56 +123,27 @@ std::vector<Failure> check_embedding(const Call& c) {
                      {Problem::Kind::kIndexError, "index out of range in self"});
 }
 
-std::vector<Failure> check_gather(const Call& c) {
+// Eager has a kernel of its own for dim 1.
+std::vector<Failure> check_index_select(const Call& c) {
+  if (c.result().num_elements() == 0) return {};
   const Dims dims = c.type("self").dims;
   const int64_t dim = c.axis("dim", static_cast<int64_t>(dims.size()));
   const int64_t size = dims.empty() ? 1 : dims[dim];
   if (c.known_limit("index").value_or(kNowhere) <= size) return {};
-  return check_range(c, c.any_order("index"), 0, size - 1,
-                     {Problem::Kind::kRuntimeError, out_of_bounds(dim, size)});
-}
-
-// Eager looks at all indices of one element before the next, and counts the index tensors, not
-// self's dims.
-std::vector<Failure> check_index(const Call& c) {
-  if (c.result().num_elements() == 0) return {};
-  const std::vector<std::optional<Tensor>> indices = c.optional_tensors("indices");
-  const IndexedDims indexed = indexed_dims(c, indices);
-  const Dims dims = c.type("self").dims;
-  std::vector<Failure> failures;
-  std::vector<Tensor> firsts;
-  for (size_t position = 0; position < indexed.dims.size(); ++position) {
-    const int64_t d = indexed.dims[position];
-    const int64_t size = dims[d];
-    if (c.known_limit("indices", d).value_or(kNowhere) <= size) continue;
-    const Tensor i = c.row_major(c.broadcast(*indices[d], indexed.shape));
-    firsts.push_back(first_true(c, outside(c, i, -size, size - 1)));
-    failures.push_back(
-        {{},
-         element_at(c, i, firsts.back()),
-         {Problem::Kind::kIndexError, out_of_bounds(static_cast<int64_t>(position), size)}});
-  }
-  // Only the one with the first bad element fails.
-  const Tensor nowhere = c.wrap(c.build().constant(kNowhere, {DType::kI64, {}}));
-  for (size_t k = 0; k < failures.size(); ++k) {
-    failures[k].bad = c.compare(hlo::Direction::kNe, firsts[k], nowhere);
-    for (size_t other = 0; other < failures.size(); ++other) {
-      if (other == k) continue;
-      const auto direction = other < k ? hlo::Direction::kLt : hlo::Direction::kLe;
-      failures[k].bad =
-          c.emit(Op::kAnd, {failures[k].bad, c.compare(direction, firsts[k], firsts[other])});
-    }
-  }
-  return failures;
+  Problem problem{Problem::Kind::kIndexError, "index out of range in self"};
+  if (dim == 1)
+    problem = {Problem::Kind::kRuntimeError,
+               str("INDICES element is out of DATA bounds, id={} axis_dim=", size)};
+  return check_range(c, c.any_order("index"), 0, size - 1, problem);
 }
 
 constexpr Entry kRules[] = {
     {"aten::bucketize.Scalar", bucketize},
     {"aten::bucketize.Tensor", bucketize},
     {"aten::embedding", embedding, {}, check_embedding},
-    {"aten::gather", gather, {}, check_gather},
-    {"aten::index.Tensor", index, {}, check_index},
-    {"aten::index_select", index_select},
+    {"aten::gather", gather, {}, check_element_index},
+    {"aten::index.Tensor", index, {}, check_indices},
+    {"aten::index_select", index_select, {}, check_index_select},
     {"aten::searchsorted.Scalar", searchsorted},
     {"aten::searchsorted.Tensor", searchsorted},
 };

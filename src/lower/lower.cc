@@ -84,7 +84,6 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       input_of_value_(graph.num_values, -1),
       node_of_value_(graph.num_values, -1),
       lowered_(graph.nodes.size()),
-      permitted_(graph.nodes.size()),
       result_of_input_(graph.inputs.size(), -1),
       dtypes_(graph.num_values),
       ranks_(graph.num_values) {
@@ -155,7 +154,9 @@ Tensor Lowering::argument(ValueId id) {
   const auto kind =
       result < 0 ? ProgramArgument::Kind::kInput : ProgramArgument::Kind::kMutatedInput;
   program_.arguments.push_back({kind, index, type, result});
-  return {builder_.argument(type, donation(result)), order};
+  const Tensor t{builder_.argument(type, donation(result)), order};
+  if (result_of_input_[index] >= 0) kept_[t.value.id] = index;
+  return t;
 }
 
 const hlo::Value& Lowering::scalar_argument(int32_t index, DType dtype) {
@@ -245,22 +246,14 @@ std::optional<int64_t> Lowering::known_limit(ValueId id) const {
 
 std::optional<hlo::Value> Lowering::write_permit(const Node& node) {
   const std::optional<ValueId> self = first_tensor(node);
-  if (!ok_ || !self) return std::nullopt;
-  const bool on_mutated = std::ranges::any_of(graph_.mutations, [&](const Mutation& m) {
-    return is_permitted(*self, graph_.inputs[m.input].value);
-  });
-  if (!on_mutated) return std::nullopt;
-  permitted_[node_of_value_[node.first_result]] = true;
+  if (!ok_ || !self || kept_input(value(*self)) < 0) return std::nullopt;
+  permit_taken_ = true;
   return ok_;
 }
 
-bool Lowering::is_permitted(ValueId id, ValueId input) const {
-  while (id != input) {
-    const int32_t n = node_of_value_[id];
-    if (n < 0 || !permitted_[n]) return false;
-    id = *first_tensor(graph_.nodes[n]);
-  }
-  return true;
+int32_t Lowering::kept_input(const Tensor& t) const {
+  const auto it = kept_.find(t.value.id);
+  return it != kept_.end() ? it->second : -1;
 }
 
 void Lowering::lower_node(size_t index) {
@@ -270,6 +263,7 @@ void Lowering::lower_node(size_t index) {
   const Entry* entry = is_of_complex(node) ? find_complex_rule(node.op) : find_rule(node.op);
   if (entry == nullptr) refuse(node, "there is no rule for this op", kRewrite);
   const Call call(*this, node);
+  permit_taken_ = false;
   Results results = apply(*entry, call, node);
   if (results.size() != node.results.size()) {
     fail(Code::kInternal, node.op, ": the rule gives ", results.size(), " results for ",
@@ -288,6 +282,8 @@ void Lowering::lower_node(size_t index) {
     }
     values_[node.first_result + k] = std::move(t);
   }
+  if (permit_taken_)
+    kept_[value(node.first_result).value.id] = kept_input(value(*first_tensor(node)));
 }
 
 void Lowering::add_output(int32_t index, const Output& output) {
@@ -318,7 +314,7 @@ void Lowering::add_mutation(int32_t index, const Mutation& mutation) {
          to_string(wanted));
   }
   const Order& order = signature_.input_orders[mutation.input];
-  if (!ok_ || is_permitted(mutation.value, input.value)) {
+  if (!ok_ || kept_input(t) == mutation.input) {
     if (options_.donate) value(input.value);  // an argument although nothing may read it
     add_result(ProgramResult::Kind::kMutation, index, t, order);
     return;

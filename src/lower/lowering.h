@@ -48,8 +48,8 @@ class Lowering {
   void lower_node(size_t index);
   void lower_with_arguments(size_t index);
   void lower_checks();
-  // Whether the value is the input's old one where the checks fail.
-  bool is_permitted(ValueId id, ValueId input) const;
+  // The mutated input whose old value a tensor is where the checks fail; -1: of none.
+  int32_t kept_input(const Tensor& t) const;
   void lower_outputs();
   void add_output(int32_t index, const Output& output);
   void add_mutation(int32_t index, const Mutation& mutation);
@@ -68,8 +68,10 @@ class Lowering {
   std::vector<int32_t> input_of_value_;  // -1: no input
   std::vector<int32_t> node_of_value_;   // -1: a graph input or a draw
   std::vector<bool> lowered_;            // nodes
-  std::vector<bool> permitted_;          // nodes that write only where the checks pass
-  std::optional<hlo::Value> ok_;         // 0-d: the checks pass; none if there are no checks
+  // HLO value -> the mutated input that it is equal to where the checks fail.
+  std::map<int32_t, int32_t> kept_;
+  bool permit_taken_ = false;     // by the node that is being lowered
+  std::optional<hlo::Value> ok_;  // 0-d: the checks pass; none if there are no checks
   std::optional<hlo::Value> status_;
   std::vector<int32_t> result_of_input_;  // the result that is its new value; -1: not mutated
   std::map<ValueId, int32_t> draw_of_value_;

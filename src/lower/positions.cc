@@ -28,6 +28,13 @@ hlo::Value element_positions(const Call& c, const Tensor& index, int64_t dim) {
   return c.build().concatenate(parts, index.rank());
 }
 
+hlo::Value permitted(const Call& c, const hlo::Value& starts) {
+  const std::optional<Tensor> permit = c.write_permit();
+  if (!permit) return starts;
+  hlo::Builder& b = c.build();
+  return b.elementwise(Op::kSelect, {permit->value, starts, b.constant(-1, starts.type)});
+}
+
 IndexedDims indexed_dims(const Call& c, const std::vector<std::optional<Tensor>>& indices) {
   IndexedDims result;
   Dims& shape = result.shape;

@@ -18,6 +18,10 @@ Tensor with_last_dim(const Call& c, const Tensor& t);
 // last dim. `dims`: those of the tensor that is indexed.
 hlo::Value element_positions(const Call& c, const Tensor& index, int64_t dim);
 
+// For a scatter onto the call's first argument: its starts, or ones out of range, where nothing is
+// written, if the write isn't permitted.
+hlo::Value permitted(const Call& c, const hlo::Value& starts);
+
 // Dims of a tensor that have an index tensor, and what those tensors are broadcast to.
 struct IndexedDims {
   std::vector<int64_t> dims;

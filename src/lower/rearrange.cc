@@ -112,6 +112,34 @@ Results unfold(const Call& c) {
   return c.reshape(c.wrap(c.build().transpose(windows, permutation)), c.result().dims);
 }
 
+// self with `src`, of its order, over its elements from `first` on along physical dim `dim`.
+Tensor overwritten(const Call& c, const Tensor& self, const Tensor& src, int64_t dim,
+                   int64_t first) {
+  hlo::Builder& b = c.build();
+  std::vector<hlo::Value> start;
+  for (int64_t d = 0; d < self.rank(); ++d)
+    start.push_back(b.constant(d == dim ? first : 0, {DType::kI64, {}}));
+  hlo::Value part = src.value;
+  if (const std::optional<Tensor> permit = c.write_permit()) {
+    const hlo::Value old = b.dynamic_slice(self.value, start, part.type.dims);
+    part = b.elementwise(Op::kSelect, {permit->value, part, old});
+  }
+  return Tensor{b.dynamic_update_slice(self.value, part, start), self.order};
+}
+
+// `src` in the place of self.select(dim, index).
+Results select_scatter(const Call& c) {
+  const Tensor self = c.any_order(0);
+  const int64_t dim = c.axis("dim", self.rank());
+  const int64_t at = inverse(self.order)[dim];
+  Dims dims = self.dims();
+  const int64_t size = dims[dim];
+  const int64_t index = c.integer("index");
+  dims[dim] = 1;
+  const Tensor src = c.convert(c.reshape(c.tensor("src"), dims), self.dtype());
+  return overwritten(c, self, c.reorder(src, self.order), at, index < 0 ? index + size : index);
+}
+
 // `src` in the place of the slice start:end:step of `dim`.
 Results slice_scatter(const Call& c) {
   const Tensor self = c.any_order(0);
@@ -126,12 +154,7 @@ Results slice_scatter(const Call& c) {
   if (count == 0 || count == size) return count == 0 ? self : src;
   hlo::Builder& b = c.build();
   const int64_t at = inverse(self.order)[dim];
-  if (step == 1) {
-    std::vector<hlo::Value> start;
-    for (int64_t d = 0; d < self.rank(); ++d)
-      start.push_back(b.constant(d == at ? first : 0, {DType::kI64, {}}));
-    return Tensor{b.dynamic_update_slice(self.value, src.value, start), self.order};
-  }
+  if (step == 1) return overwritten(c, self, src, at, first);
   const Dims zeros(self.rank(), 0);
   Dims low = zeros;
   Dims high = zeros;
@@ -161,6 +184,7 @@ constexpr Entry kRules[] = {
     {"aten::diagonal", diagonal},
     {"aten::flip", flip},
     {"aten::repeat", repeat},
+    {"aten::select_scatter", select_scatter},
     {"aten::slice_scatter", slice_scatter},
     {"aten::unfold", unfold},
     {"aten::view.dtype", view_dtype},

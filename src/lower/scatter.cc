@@ -1,7 +1,7 @@
 // Writing by index tensors. With duplicate indices the last one wins, or all are combined in order.
-// Indices out of range write nothing until errors from values exist.
 #include <algorithm>
 
+#include "lower/check.h"
 #include "lower/extreme.h"
 #include "lower/positions.h"
 #include "lower/rule.h"
@@ -118,7 +118,8 @@ ElementWrite element_write(const Call& c, ArgKey source) {
 Tensor write_elements(const Call& c, const ElementWrite& w, const std::string& reduce,
                       bool include_self) {
   if (w.updates.value.type.num_elements() == 0) return c.reshape(w.self, c.result().dims);
-  const Target target = elements(c, w.index, w.dim, w.self.dims()[w.dim]);
+  Target target = elements(c, w.index, w.dim, w.self.dims()[w.dim]);
+  if (reduce != "mean") target.starts = permitted(c, target.starts);
   const Tensor r = reduce.empty() ? target.write(c, w.self, w.updates, Combine::kReplace)
                                   : reduced(c, reduce, include_self, w.self, target, w.updates);
   return c.reshape(r, c.result().dims);
@@ -161,7 +162,9 @@ Results index_put(const Call& c) {
   }
   const Selection s = select_positions(c, self.dims(), indices);
   const Tensor updates = c.row_major(c.broadcast(values, s.dims));
-  return slices(s).write(c, self, updates, accumulate ? Combine::kAdd : Combine::kReplace);
+  Target target = slices(s);
+  target.starts = permitted(c, target.starts);
+  return target.write(c, self, updates, accumulate ? Combine::kAdd : Combine::kReplace);
 }
 
 Results index_reduce(const Call& c) {
@@ -175,15 +178,22 @@ Results index_reduce(const Call& c) {
                    c.result().dims);
 }
 
+std::vector<Failure> check_index_reduce(const Call& c) {
+  const Dims dims = c.type("self").dims;
+  const int64_t size = dims.empty() ? 1 : dims[c.axis("dim", static_cast<int64_t>(dims.size()))];
+  return check_range(c, c.any_order("index"), 0, size - 1,
+                     {Problem::Kind::kIndexError, "index out of range in self"});
+}
+
 constexpr Entry kRules[] = {
-    {"aten::index_put", index_put},
-    {"aten::index_reduce", index_reduce},
-    {"aten::scatter.reduce", scatter_by_name},
-    {"aten::scatter.src", scatter},
-    {"aten::scatter.value", scatter},
-    {"aten::scatter.value_reduce", scatter_by_name},
-    {"aten::scatter_add", scatter_add},
-    {"aten::scatter_reduce.two", scatter_reduce},
+    {"aten::index_put", index_put, {}, check_indices},
+    {"aten::index_reduce", index_reduce, {}, check_index_reduce},
+    {"aten::scatter.reduce", scatter_by_name, {}, check_element_index},
+    {"aten::scatter.src", scatter, {}, check_element_index},
+    {"aten::scatter.value", scatter, {}, check_element_index},
+    {"aten::scatter.value_reduce", scatter_by_name, {}, check_element_index},
+    {"aten::scatter_add", scatter_add, {}, check_element_index},
+    {"aten::scatter_reduce.two", scatter_reduce, {}, check_element_index},
 };
 static_assert(sorted(kRules));
 

@@ -2,6 +2,7 @@
 // overlap. A node has two arguments beside its schema's: where self lies in its storage.
 #include <algorithm>
 
+#include "lower/positions.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -87,7 +88,7 @@ Results as_strided_scatter(const Call& c) {
     const auto replace = [](std::span<const hlo::Value> values) {
       return std::vector<hlo::Value>{values[1]};
     };
-    storage = c.build().scatter(v.storage, positions(c, v), source, s, replace);
+    storage = c.build().scatter(v.storage, permitted(c, positions(c, v)), source, s, replace);
   }
   return Tensor{c.build().reshape(storage, v.self.value.type.dims), v.self.order};
 }

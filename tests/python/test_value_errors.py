@@ -72,6 +72,62 @@ INDICES = [  # function, good, bad
 ]
 
 
+def picked(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_select(0, i) + 1
+
+
+def picked_columns(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_select(1, i) + 1
+
+
+def scattered(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.scatter(0, i, x * 2)
+
+
+def filled(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.scatter(1, i, 5.0)
+
+
+def added(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.scatter_add(0, i, x)
+
+
+def reduced(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.scatter_reduce(0, i, x, "amax", include_self=False)
+
+
+def averaged(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.scatter_reduce(0, i, x, "mean")
+
+
+def put(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_put((i,), x[: i.shape[0]])
+
+
+def put_more(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_put((i[0], i[1]), x[0, 0], accumulate=True)
+
+
+def multiplied(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_reduce(0, i, x[: i.shape[0]], "prod")
+
+
+ELEMENTS = (ints([0, 3, 1]), [ints([0, 4, 1]), ints([0, -1, 1])])
+ROWS = (ints(0, 3), [ints(0, 4), ints(-1, 0)])
+INDICES += [
+    (picked, *ROWS),
+    (picked_columns, ints(0, 2), [ints(0, 3), ints(-1, 0)]),
+    (scattered, *ELEMENTS),
+    (filled, ints([0, 2], [1, 1]), [ints([0, 3], [1, 1]), ints([0, 1], [0, -1])]),
+    (added, *ELEMENTS),
+    (reduced, *ELEMENTS),
+    (averaged, *ELEMENTS),
+    (put, ints(0, -4), [ints(0, 4), ints(-5, 0)]),
+    (put_more, ints([0, -1], [2, 0]), [ints([0, 9], [7, 0]), ints([0, 1], [-4, 0])]),
+    (multiplied, *ROWS),
+]
+
+
 @pytest.mark.parametrize(("function", "good", "bad"), INDICES)
 def test_indices(function: Any, good: torch.Tensor, bad: list[torch.Tensor]) -> None:
     fast = compiled(function)
@@ -94,7 +150,11 @@ def rest(a: Any, b: Any) -> Any:
     return a % b
 
 
-@pytest.mark.parametrize("function", [floor, truncated, rest], ids=lambda f: f.__name__)
+def rest_of_truncated(a: Any, b: Any) -> Any:
+    return torch.fmod(a, b)
+
+
+@pytest.mark.parametrize("function", [floor, truncated, rest, rest_of_truncated], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
 def test_integer_division_by_zero(function: Any, dtype: torch.dtype) -> None:
     fast = compiled(function)
@@ -107,7 +167,7 @@ def test_integer_division_by_zero(function: Any, dtype: torch.dtype) -> None:
 
 
 def test_division_by_a_number() -> None:
-    for function in (floor, truncated, rest):
+    for function in (floor, truncated, rest, rest_of_truncated):
         assert error_of(compiled(function), ints(1, 2), 0) == ZERO_DIVISION
         assert_close(compiled(function)(ints(7, -7), 2), function(ints(7, -7), 2), **exactly)
 
@@ -145,6 +205,49 @@ def test_mutated_inputs_keep_their_values(mode: Mode) -> None:
             assert_close(cache, torch.full((4, 16), 2.0), **exactly)
         assert_close(fast(count, cache, ints(-1)), torch.full((1, 16), 6.0), **exactly)
     assert (count.data_ptr(), cache.data_ptr()) == addresses
+    counts = torch_pjrt.stats()
+    assert (counts["copied_inputs"], counts["device_to_host_bytes"]) == (0, 0)
+
+
+def row(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) -> None:
+    cache[:, 3] = new[:, 0]
+
+
+def rows(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) -> None:
+    cache[:, 3:5] = new
+
+
+def rows_by_index(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) -> None:
+    cache[:, at] = new
+
+
+def elements_by_index(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) -> None:
+    cache.scatter_(1, at.view(1, 2, 1).expand(new.shape), new)
+
+
+@pytest.mark.parametrize("write", [row, rows, rows_by_index, elements_by_index])
+def test_a_small_write_to_a_cache_stays_small(
+    write: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(
+        cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor, i: torch.Tensor
+    ) -> torch.Tensor:
+        write(cache, new, at)
+        return new.flatten()[i] + 1
+
+    fast = compiled(step)
+    cache, expected = torch.zeros(2, 8, 3), torch.zeros(2, 8, 3)
+    new, at, address = torch.randn(2, 2, 3), ints(3, 6), cache.data_ptr()
+    with caplog.at_level("DEBUG", "torch_pjrt"):
+        assert error_of(fast, cache, new, at, ints(12))[0] is IndexError
+    assert_close(cache, expected, **exactly)
+    text = next(m for r in caplog.records if "func.func" in (m := r.getMessage()))
+    whole = [t for t in text.splitlines() if "stablehlo.select" in t and "tensor<2x8x3xf32>" in t]
+    assert whole == []
+    y = fast(cache, new, at, ints(5))
+    assert_close(y, step(expected, new, at, ints(5)), **exactly)
+    assert_close(cache, expected, **exactly)
+    assert cache.data_ptr() == address
     counts = torch_pjrt.stats()
     assert (counts["copied_inputs"], counts["device_to_host_bytes"]) == (0, 0)
 

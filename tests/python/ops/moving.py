@@ -127,6 +127,13 @@ def rearranged() -> dict[str, Samples]:
             sample(cat, [plain(torch.bool, 2), plain(torch.uint8, 2)]),
         ],
     }
+    one = "aten::select_scatter"
+    table[one] = [
+        sample(one, x, plain(dtype, *shape, seed=1), dim, at)
+        for x in (plain(F32, 4, 6, 2), plain(F32, 6, 2, 4).permute(2, 0, 1))
+        for dtype in (F32, torch.int64)
+        for shape, dim, at in (((6, 2), 0, 3), ((4, 2), -2, -6), ((4, 6), 2, 1))
+    ]
     table[scatter] = [
         sample(scatter, plain(a, 4, 6, 2), plain(b, *shape, seed=1), *args)
         for a, b in (
