@@ -106,6 +106,7 @@ def test_module(name: str) -> None:
     same(module.eval(), x)
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("kwargs", [{}, {"bias": False}, {"proj_size": 3}], ids=str)
 def test_lstm_without_gradients(kwargs: dict[str, Any]) -> None:
     """Then torch traces an op of its CPU kernels' library for each layer."""
@@ -190,6 +191,7 @@ def test_padding(mode: str) -> None:
     same(lambda t: F.pad(t, (2, 1), mode=mode) + 0, x[0])
 
 
+@pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "area"])
 def test_resizing_of_any_size(mode: str) -> None:
     """Of symbolic sizes: the scale is computed by the program."""
