@@ -10,6 +10,7 @@ import torch
 
 from . import (
     attention,
+    checks,
     gradients,
     random_eager,
     random_ops,
@@ -80,6 +81,7 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     """
     known = torch_internals.core_decompositions()
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
-    known |= rewrites.OWN | attention.decompositions() | gradients.decompositions()
+    known |= rewrites.OWN | checks.decompositions()
+    known |= attention.decompositions() | gradients.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     return kept | (random_eager if random == "eager" else random_rewrites).table()

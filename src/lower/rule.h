@@ -188,6 +188,7 @@ struct Entry {
 std::span<const Entry> pointwise_rules();
 std::span<const Entry> trigonometry_rules();
 std::span<const Entry> bits_rules();
+std::span<const Entry> checked_rules();
 std::span<const Entry> compare_rules();
 std::span<const Entry> reduction_rules();
 std::span<const Entry> scan_rules();

@@ -15,6 +15,7 @@ auto families() {
       backward_convolution_rules(),
       backward_max_pooling_rules(),
       bits_rules(),
+      checked_rules(),
       compare_rules(),
       complex_rules(),
       convolution_rules(),

@@ -138,6 +138,62 @@ def test_indices(function: Any, good: torch.Tensor, bad: list[torch.Tensor]) -> 
     assert torch_pjrt.stats()["compiles"] <= 1
 
 
+def summed(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_add(0, i, x[: i.shape[0]], alpha=2)
+
+
+def summed_once(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_add(0, i, x[: i.shape[0]])
+
+
+def summed_planes(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    planes = torch.stack([x, x, x])
+    first = planes.index_add(0, i % 3, planes[: i.shape[0]])
+    return first.index_add(1, i, planes[:, : i.shape[0]])
+
+
+def summed_last(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    planes = torch.stack([x.t(), x.t()])
+    return planes.index_add(-1, i, planes[..., : i.shape[0]])
+
+
+def copied(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return x.index_copy(1, i, x[:, : i.shape[0]])
+
+
+def lost(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(x[: i.shape[0]], i)
+
+
+REWRITTEN = [
+    (summed, *ROWS),
+    (summed_once, *ROWS),
+    (summed_planes, *ROWS),
+    (summed_last, *ROWS),
+    (copied, ints(0, 2), [ints(0, 3), ints(-1, 0)]),
+    (lost, ints(0, 2, -100), [ints(0, 3, 0), ints(-1, 0, 0)]),
+]
+
+
+@pytest.mark.parametrize(("function", "good", "bad"), REWRITTEN)
+def test_ops_that_are_rewritten(function: Any, good: torch.Tensor, bad: list[torch.Tensor]) -> None:
+    fast = compiled(function)
+    for wrong in bad:
+        assert_close(fast(TABLE, good), function(TABLE, good))
+        assert error_of(fast, TABLE, wrong) == error_of(function, TABLE, wrong)
+
+
+def test_assertions() -> None:
+    def f(i: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((i < 3).all(), "too large")
+        return torch.nn.functional.one_hot(i, 5)
+
+    fast = compiled(f)
+    assert_close(fast(ints(0, 2)), f(ints(0, 2)), **exactly)
+    assert error_of(fast, ints(0, 4)) == error_of(f, ints(0, 4)) == (RuntimeError, "too large")
+    assert "non-negative" in error_of(fast, ints(-1))[1]
+
+
 def floor(a: Any, b: Any) -> Any:
     return a // b
 
@@ -154,7 +210,10 @@ def rest_of_truncated(a: Any, b: Any) -> Any:
     return torch.fmod(a, b)
 
 
-@pytest.mark.parametrize("function", [floor, truncated, rest, rest_of_truncated], ids=lambda f: f.__name__)
+DIVISIONS = [floor, truncated, rest, rest_of_truncated]
+
+
+@pytest.mark.parametrize("function", DIVISIONS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
 def test_integer_division_by_zero(function: Any, dtype: torch.dtype) -> None:
     fast = compiled(function)
@@ -167,7 +226,7 @@ def test_integer_division_by_zero(function: Any, dtype: torch.dtype) -> None:
 
 
 def test_division_by_a_number() -> None:
-    for function in (floor, truncated, rest, rest_of_truncated):
+    for function in DIVISIONS:
         assert error_of(compiled(function), ints(1, 2), 0) == ZERO_DIVISION
         assert_close(compiled(function)(ints(7, -7), 2), function(ints(7, -7), 2), **exactly)
 
@@ -226,9 +285,7 @@ def elements_by_index(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) 
 
 
 @pytest.mark.parametrize("write", [row, rows, rows_by_index, elements_by_index])
-def test_a_small_write_to_a_cache_stays_small(
-    write: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_small_write_to_a_cache_stays_small(write: Any, caplog: pytest.LogCaptureFixture) -> None:
     def step(
         cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor, i: torch.Tensor
     ) -> torch.Tensor:

@@ -12,8 +12,10 @@ TABLE = {**pointwise.TABLE, **whole.TABLE, **moving.TABLE, **gradients.TABLE, **
 # Only torch's tracing makes these: test_modules.py has a constant in a compiled function, and
 # resizes by a symbolic scale.
 BY_TRACING = {"aten::lift_fresh_copy", "aten::true_divide.Tensor"}
+# test_value_errors.py has them.
+CHECKS = {"aten::_assert_async.msg", "torch_pjrt::checked"}
 
 
 def test_every_row_has_samples() -> None:
     own = {op for op in _C.ops() if op.startswith("torch_pjrt::random_")}  # test_random.py
-    assert set(_C.ops()) - own == set(TABLE) | BY_TRACING
+    assert set(_C.ops()) - own == set(TABLE) | BY_TRACING | CHECKS

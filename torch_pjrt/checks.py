@@ -1,0 +1,96 @@
+"""Ops that raise eager's exception for some values, in terms of ops that don't raise it.
+
+`checked(t, bad, error, message)` is t; the call raises if an element of `bad` is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import torch_internals
+
+aten = torch.ops.aten
+
+_library = torch.library.Library("torch_pjrt", "FRAGMENT")
+_library.define(
+    "checked(Tensor self, Tensor bad, str error, str message) -> Tensor",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+@torch.library.register_fake("torch_pjrt::checked", lib=_library)
+def _checked_type(self: Tensor, bad: Tensor, error: str, message: str) -> Tensor:
+    return torch.empty_like(self)
+
+
+def checked(self: Tensor, bad: Tensor, message: str, error: str = "RuntimeError") -> Tensor:
+    """self, unless an element of `bad` is true: then the call raises `error`.
+
+    "{}" in the message stands for the first such element of self, if that is an integer.
+    """
+    return torch.ops.torch_pjrt.checked(self, bad, error, message)
+
+
+def _within(index: Tensor, low: int, size: int, message: str, error: str = "IndexError") -> Tensor:
+    return checked(index, (index < low) | (index >= size), message, error)
+
+
+def _rows(self: Tensor, dim: int) -> tuple[Tensor, int, int]:
+    """The tensor with one dim at least, the dim counted from the front, and its size."""
+    x = self if self.dim() else self.unsqueeze(0)
+    dim = dim % x.dim()
+    return x, dim, int(x.shape[dim])
+
+
+def _at(dim: int, index: Tensor) -> list[Tensor | None]:
+    return [*[None] * dim, index.reshape(-1)]
+
+
+def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    x, dim, size = _rows(self, dim)
+    message, error = (
+        f"index {{}} is out of bounds for dimension {dim} with size {size}",
+        "RuntimeError",
+    )
+    # Eager has another kernel for these.
+    if x.dim() == 1 or alpha != 1 or 0 < dim < x.dim() - 1:
+        message, error = "index out of range in self", "IndexError"
+    at = _within(index, 0, size, message, error)
+    values = source if source.dim() else source.unsqueeze(0)
+    values = values if alpha == 1 else values * alpha
+    return aten.index_put(x, _at(dim, at), values, True).view(self.shape)
+
+
+def _index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    x, dim, size = _rows(self, dim)
+    message = f"index_copy_(): index {{}} is out of bounds for dimension {dim} with size {size}"
+    at = _within(index, 0, size, message)
+    values = source if source.dim() else source.unsqueeze(0)
+    return aten.index_put(x, _at(dim, at), values).view(self.shape)
+
+
+def _nll_loss(op: torch_internals.OpOverload) -> Callable[..., Any]:
+    decomposed = torch_internals.decomposition(op)
+
+    def rewritten(
+        self: Tensor, target: Tensor, weight: Any, reduction: int, ignore_index: int
+    ) -> Any:
+        classes = self.shape[1 if self.dim() > 1 else 0]
+        bad = ((target < 0) | (target >= classes)) & (target != ignore_index)
+        target = checked(target, bad, "Target {} is out of bounds.", "IndexError")
+        return decomposed(self, target, weight, reduction, ignore_index)
+
+    return rewritten
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    return {
+        aten.index_add.default: _index_add,
+        aten.index_copy.default: _index_copy,
+        aten.nll_loss_forward.default: _nll_loss(aten.nll_loss_forward.default),
+        aten.nll_loss2d_forward.default: _nll_loss(aten.nll_loss2d_forward.default),
+    }
