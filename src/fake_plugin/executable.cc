@@ -1,6 +1,8 @@
 #include "fake_plugin/executable.h"
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "fake_plugin/buffer.h"
@@ -8,9 +10,15 @@
 #include "fake_plugin/strict.h"
 #include "fake_plugin/table.h"
 
+struct PJRT_SerializedExecutable {
+  std::string bytes;
+};
+
 namespace torch_pjrt::fake {
 namespace {
 
+// What a serialized program begins with, before its text.
+constexpr std::string_view kMagic = "fake plugin: ";
 constexpr std::string_view kName = "main";
 constexpr std::string_view kMemoryKind = "unpinned_host";
 constexpr std::string_view kFlops = "flops";
@@ -134,6 +142,32 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
   for (size_t i = 0; i < outputs.size(); ++i) args.output_lists[0][i] = outputs[i].release();
 }
 
+PJRT_LoadedExecutable* load(PJRT_Client* client, std::string_view text) {
+  auto executable = std::make_unique<PJRT_LoadedExecutable>(client);
+  executable->program = std::make_shared<const Program>(parse_program(text));
+  return executable.release();
+}
+
+void serialize(PJRT_Executable_Serialize_Args& args) {
+  auto serialized = std::make_unique<PJRT_SerializedExecutable>();
+  serialized->bytes = std::string(kMagic) + args.executable->program->text;
+  args.serialized_bytes = serialized->bytes.data();
+  args.serialized_bytes_size = serialized->bytes.size();
+  args.serialized_executable_deleter = [](PJRT_SerializedExecutable* bytes) {
+    const std::unique_ptr<PJRT_SerializedExecutable> owner(bytes);
+  };
+  args.serialized_executable = serialized.release();
+}
+
+void deserialize(PJRT_Executable_DeserializeAndLoad_Args& args) {
+  std::string_view bytes(args.serialized_executable, args.serialized_executable_size);
+  if (!bytes.starts_with(kMagic)) {
+    fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no serialized program of this plugin");
+  }
+  bytes.remove_prefix(kMagic.size());
+  args.loaded_executable = load(args.client, bytes);
+}
+
 void add_loaded(Table& table) {
   table.add_destructor<&PJRT_Api::PJRT_LoadedExecutable_Destroy>(
       [](auto& args) { destroy(args.executable); });
@@ -148,6 +182,8 @@ void add_loaded(Table& table) {
   table.add<&PJRT_Api::PJRT_LoadedExecutable_IsDeleted>(
       [](auto& args) { args.is_deleted = args.executable->deleted; });
   table.add<&PJRT_Api::PJRT_LoadedExecutable_Execute>([](auto& args) { execute(args); });
+  table.add<&PJRT_Api::PJRT_Executable_Serialize>([](auto& args) { serialize(args); });
+  table.add<&PJRT_Api::PJRT_Executable_DeserializeAndLoad>([](auto& args) { deserialize(args); });
 }
 
 void add_facts(Table& table) {
@@ -158,7 +194,7 @@ void add_facts(Table& table) {
   table.add<&PJRT_Api::PJRT_Executable_NumReplicas>([](auto& args) { args.num_replicas = 1; });
   table.add<&PJRT_Api::PJRT_Executable_NumPartitions>([](auto& args) { args.num_partitions = 1; });
   table.add<&PJRT_Api::PJRT_Executable_SizeOfGeneratedCodeInBytes>([](auto& args) {
-    args.size_in_bytes = static_cast<int64_t>(args.executable->program->text_size);
+    args.size_in_bytes = static_cast<int64_t>(args.executable->program->text.size());
   });
   table.add<&PJRT_Api::PJRT_Executable_GetCostAnalysis>([](auto& args) {
     args.properties = &args.executable->flops;
@@ -196,10 +232,7 @@ void compile(PJRT_Client_Compile_Args& args) {
     // XLA aborts the process, which a test could only learn less from.
     fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: no compile options");
   }
-  auto executable = std::make_unique<PJRT_LoadedExecutable>(args.client);
-  executable->program =
-      std::make_shared<const Program>(parse_program({args.program->code, args.program->code_size}));
-  args.executable = executable.release();
+  args.executable = load(args.client, {args.program->code, args.program->code_size});
 }
 
 void add_executable_functions(Table& table) {

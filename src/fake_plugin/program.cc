@@ -53,7 +53,7 @@ class Parser {
     if (accept("attributes")) skip_value();
     expect("{");
     match_donors();
-    program_.text_size = text_.size();
+    program_.text = text_;
     return std::move(program_);
   }
 

@@ -29,7 +29,7 @@ struct Program {
   std::vector<Shape> results;
   // For each result, the parameter that gives its memory to it.
   std::vector<std::optional<size_t>> donors;
-  size_t text_size = 0;
+  std::string text;  // that it was made from
 };
 
 // Size of an element; 0 for a type that the plugin doesn't know.

@@ -114,6 +114,14 @@ std::unique_ptr<Executable> Client::compile(std::string_view stablehlo_text,
   return std::make_unique<Executable>(api(), args.executable);
 }
 
+std::unique_ptr<Executable> Client::deserialize(std::string_view bytes) const {
+  const auto args = api().call<&PJRT_Api::PJRT_Executable_DeserializeAndLoad>(
+      {.client = client_.get(),
+       .serialized_executable = bytes.data(),
+       .serialized_executable_size = bytes.size()});
+  return std::make_unique<Executable>(api(), args.loaded_executable);
+}
+
 Buffer Client::from_host(const void* data, const Type& type, HostSemantics semantics,
                          Event* done) const {
   if (!data && type.num_elements() != 0) {

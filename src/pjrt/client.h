@@ -70,6 +70,11 @@ class Client {
   std::unique_ptr<Executable> compile(std::string_view stablehlo_text,
                                       const CompileOptions& options) const;
 
+  // Loads what Executable::serialize() gave. The plugin may take damaged bytes, or those of another
+  // processor, for a program and run them: it is the caller's to know where they come from. Throws
+  // Error(kPlugin) where the plugin refuses them.
+  std::unique_ptr<Executable> deserialize(std::string_view bytes) const;
+
   // Makes a buffer from dense row-major memory. `data` may be null if the type has no elements. A
   // zero-copy buffer is a copy after all where the plugin can't use the memory as it is (see
   // kHostAlignment). `done`, if given, becomes the event after which the plugin no longer uses the

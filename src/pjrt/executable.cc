@@ -64,6 +64,14 @@ Event Executable::execute(std::span<PJRT_Buffer* const> arguments,
   return {api(), complete[0]};
 }
 
+std::string Executable::serialize() const {
+  const auto args =
+      api().call<&PJRT_Api::PJRT_Executable_Serialize>({.executable = executable_.get()});
+  const std::unique_ptr<PJRT_SerializedExecutable, void (*)(PJRT_SerializedExecutable*)> owner(
+      args.serialized_executable, args.serialized_executable_deleter);
+  return {args.serialized_bytes, args.serialized_bytes_size};
+}
+
 std::optional<std::vector<Type>> Executable::output_types() const {
   const auto elements =
       api().ask<&PJRT_Api::PJRT_Executable_OutputElementTypes>({.executable = executable_.get()});

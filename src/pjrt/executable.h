@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/type.h"
@@ -36,6 +37,11 @@ class Executable {
   // dtypes and dims are the caller's to check.
   Event execute(std::span<PJRT_Buffer* const> arguments, std::span<const int64_t> non_donatable,
                 std::vector<Buffer>& outputs) const;
+
+  // The loaded program in the plugin's own format, which only the same build of the plugin on the
+  // same kind of device and processor may load (Client::deserialize). Throws Error(kPlugin) where
+  // the plugin can't.
+  std::string serialize() const;
 
   // The following ask the plugin at each call; nullopt where it doesn't tell.
   std::optional<std::vector<Type>> output_types() const;

@@ -35,6 +35,22 @@ TEST_P(DeviceTest, ProgramRuns) {
   for (int i = 0; computes() && i < 16; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], -i);
 }
 
+TEST_P(DeviceTest, ASerializedProgramRuns) {
+  const std::string bytes = client().compile(kNegate, {})->serialize();
+  const auto executable = client().deserialize(bytes);
+  const HostArray memory(kVectorBytes);
+  memory.fill(16, 3.0f);
+  const Buffer a = client().from_host(memory.data(), kVector, HostSemantics::kImmutableZeroCopy);
+  const std::vector<Buffer> outputs = run(*executable, {&a});
+  ASSERT_EQ(outputs.size(), 1u);
+  if (computes()) EXPECT_EQ(floats(outputs[0]), std::vector<float>(16, -3.0f));
+}
+
+TEST_P(DeviceTest, WhatIsNoSerializedProgramIsRefused) {
+  EXPECT_TRUE(error_of([&] { client().deserialize("no program"); }).starts_with("plugin: "));
+  EXPECT_TRUE(error_of([&] { client().deserialize(""); }).starts_with("plugin: "));
+}
+
 TEST_P(DeviceTest, OutputsAreAppended) {
   const HostArray memory(kVectorBytes);
   memory.fill(16, 1.0f);
