@@ -74,7 +74,11 @@ class Graph:
 class Program:
     _boxed_call: bool
     def __init__(
-        self, graph: Graph, plugin: str, overrides: dict[str, bool | int | float | str]
+        self,
+        graph: Graph,
+        plugin: str,
+        overrides: dict[str, bool | int | float | str],
+        disk_cache: bool = True,
     ) -> None: ...
     def __call__(self, inputs: list[Any]) -> list[torch.Tensor | int | float | bool | None]: ...
     def __getattr__(self, name: str) -> Any: ...
@@ -89,8 +93,9 @@ def lower_text(graph: Graph, symbols: list[int] | None = None) -> str: ...
 def stats() -> dict[str, int]: ...
 def reset_stats() -> None: ...
 def count_capture() -> None: ...
-def set_log(callable: Callable[[str, str], None] | None) -> None:
-    """`callable` gets the kind ("graph", "stablehlo" or "compile") and a text."""
+def set_log(callable: Callable[[str, str], None] | None, wants_all: bool = True) -> None:
+    """`callable` gets the kind ("graph", "stablehlo", "compile", "cache" or "warning") and a text.
+    Without `wants_all` it may be spared what is costly to make."""
 
 HOST_ALIGNMENT: int
 """Bytes: a program uses memory in place where its address is a multiple of this."""

@@ -91,6 +91,8 @@ def stats() -> dict[str, int]:
 
     captures: graphs that Dynamo gave us. compiles: programs that PJRT compiled.
     executions: programs run. memory_hits: calls that found their program compiled.
+    disk_hits: programs that an earlier process compiled, and that were loaded from disk instead.
+    disk_faults: programs that could not be read from or kept on disk.
     host_to_device_bytes, device_to_host_bytes: bytes copied, 0 where the device uses the tensors'
     own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
     recompile_limits: functions, whatever their backend, that reached Dynamo's limit of recompiles,

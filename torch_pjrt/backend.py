@@ -57,6 +57,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         plugin=plugin,
         overrides=dict(given.compile_overrides),
         random=given.random,
+        disk_cache=given.disk_cache,
     )
     of_function = functools.partial(
         compiler,
@@ -85,6 +86,7 @@ def _program(
     plugin: str,
     overrides: dict[str, Override],
     random: str,
+    disk_cache: bool,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training."""
     logs.connect()
@@ -92,7 +94,7 @@ def _program(
     draws = random_eager.take_out(gm) if random == "eager" else None
     captured = fx.capture(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)
-    program: Any = _C.Program(captured.graph, plugin, overrides)
+    program: Any = _C.Program(captured.graph, plugin, overrides, disk_cache)
     _C.count_capture()
     compiled = _with_constants(program, captured.constants) if captured.constants else program
     if draws and draws.steps:

@@ -15,21 +15,23 @@ logger = logging.getLogger("torch_pjrt")
 
 
 def _write(kind: str, text: str) -> None:
-    """Called by the core: `kind` is "compile" for a line, else the name of a dump."""
-    if kind == "compile":
+    """Called by the core: `kind` is that of a line, or else the name of a dump."""
+    if kind == "warning":
+        logger.warning("%s", text)
+    elif kind in ("compile", "cache"):
         logger.info("%s: %s", kind, text)
     else:
         logger.debug("%s:\n%s", kind, text)
 
 
 def connect() -> None:
-    """Lets the core log if somebody listens, and costs nothing if not. Called at every capture."""
-    if not logger.isEnabledFor(logging.INFO):
-        _C.set_log(None)
-        return
-    if not logger.hasHandlers():  # TORCH_LOGS sets the level of other packages' loggers only
+    """Lets the core warn, and log if somebody listens: else that costs nothing. Called at every
+    capture."""
+    listening = logger.isEnabledFor(logging.INFO)
+    # TORCH_LOGS sets the level of other packages' loggers only.
+    if listening and not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())
-    _C.set_log(_write)
+    _C.set_log(_write, listening)
 
 
 def captured(gm: torch.fx.GraphModule) -> None:

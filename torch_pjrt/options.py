@@ -12,18 +12,20 @@ from .errors import failure
 
 Override = bool | int | float | str
 
-_KEYS = ("plugin", "compile_overrides", "random")
+_KEYS = ("plugin", "compile_overrides", "random", "disk_cache")
 _RANDOM = ("default", "eager")
 
 
 @dataclass(frozen=True)
 class Options:
     """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler.
-    random: "default", or "eager" for numbers equal to eager's."""
+    random: "default", or "eager" for numbers equal to eager's. disk_cache: whether programs are
+    read from and kept in the folder of the cache."""
 
     plugin: str | None = None
     compile_overrides: Mapping[str, Override] = field(default_factory=dict)
     random: str = "default"
+    disk_cache: bool = True
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str, Any]) -> Options:
@@ -51,6 +53,7 @@ def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str
         _plugin(options.get("plugin")),
         _overrides(options.get("compile_overrides")),
         _random(options.get("random")),
+        _disk_cache(options.get("disk_cache")),
     )
 
 
@@ -86,6 +89,14 @@ def _random(value: Any) -> str:
             what=f"option random of backend 'pjrt' can't be {value!r}",
             remedy=_nearest(value, _RANDOM) or "the values are " + ", ".join(_RANDOM),
         )
+    return value
+
+
+def _disk_cache(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, bool):
+        raise _wrong_type("disk_cache", value, "True or False")
     return value
 
 

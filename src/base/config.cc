@@ -1,6 +1,10 @@
 #include "base/config.h"
 
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
 
 namespace torch_pjrt::config {
 namespace {
@@ -14,5 +18,31 @@ std::string variable(const char* name) {
 
 std::string plugin_path() { return variable("TORCH_PJRT_PLUGIN"); }
 std::string xla_flags() { return variable("XLA_FLAGS"); }
+std::string threads() { return variable("NPROC"); }
+
+std::string cache_folder() {
+  if (variable("TORCH_PJRT_CACHE") == "0") return "";
+  if (std::string folder = variable("TORCH_PJRT_CACHE_DIR"); !folder.empty()) return folder;
+  // The XDG specification has a relative path be ignored.
+  if (std::string base = variable("XDG_CACHE_HOME"); base.starts_with("/")) {
+    return base + "/torch_pjrt";
+  }
+  const std::string home = variable("HOME");
+  return home.starts_with("/") ? home + "/.cache/torch_pjrt" : "";
+}
+
+int64_t cache_max_bytes() {
+  constexpr int64_t kDefault = int64_t{4} << 30;
+  const std::string text = variable("TORCH_PJRT_CACHE_MAX_BYTES");
+  if (text.empty()) return kDefault;
+  int64_t bytes = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, bytes);
+  if (error != std::errc() || stop != end || bytes < 0) {
+    fail(Code::kInvalid, "TORCH_PJRT_CACHE_MAX_BYTES is '", text,
+         "'; set it to a number of bytes such as 4294967296, or unset it");
+  }
+  return bytes;
+}
 
 }  // namespace torch_pjrt::config

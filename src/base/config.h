@@ -1,6 +1,7 @@
 // What the environment says: the only place that reads it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace torch_pjrt::config {
@@ -10,5 +11,16 @@ std::string plugin_path();
 
 // XLA_FLAGS, which a plugin made from XLA reads; part of every program's key.
 std::string xla_flags();
+
+// NPROC, by which XLA's CPU client sizes its thread pool.
+std::string threads();
+
+// Folder of the programs that outlive the process: TORCH_PJRT_CACHE_DIR, else torch_pjrt in the
+// user's cache folder (XDG_CACHE_HOME, else ~/.cache). Empty if TORCH_PJRT_CACHE is 0, or there is
+// no such folder.
+std::string cache_folder();
+
+// TORCH_PJRT_CACHE_MAX_BYTES, else 4 GiB. Throws Error(kInvalid) for what isn't a number.
+int64_t cache_max_bytes();
 
 }  // namespace torch_pjrt::config

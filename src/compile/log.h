@@ -12,13 +12,15 @@ namespace torch_pjrt::compile {
 // Any thread may use it.
 class Log {
  public:
-  // `kind` is "graph", "stablehlo" or "compile". It is called on the compiling thread.
+  // `kind` is "graph", "stablehlo", "compile", "cache" or "warning". It is called on the compiling
+  // thread.
   using Sink = std::function<void(const std::string& kind, const std::string& text)>;
 
-  // An empty sink turns the log off.
-  void set(Sink sink) {
+  // An empty sink turns the log off. `wants_all`: not only what is written without asking
+  // enabled().
+  void set(Sink sink, bool wants_all = true) {
     const std::lock_guard lock(mutex_);
-    enabled_ = static_cast<bool>(sink);
+    enabled_ = sink && wants_all;
     sink_ = std::move(sink);
   }
   // Asked before a text is made.

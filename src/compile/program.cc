@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compile/program_key.h"
+#include "compile/stored.h"
 
 namespace torch_pjrt::compile {
 namespace {
@@ -71,6 +72,39 @@ std::string shape_key(const std::vector<bool>& structural, const lower::Signatur
   for (const lower::Order& order : signature.input_orders) key.add("order", order);
   key.add("precision", static_cast<int64_t>(precision));
   return key.bytes();
+}
+
+// What an earlier process stored; null if there is nothing that the plugin loads.
+std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
+                               cache::Disk& disk) {
+  const std::optional<std::string> bytes = disk.read(key);
+  if (!bytes) return nullptr;
+  try {
+    Stored stored = from_bytes(*bytes);
+    auto compiled = std::make_shared<Compiled>();
+    compiled->origin = run::Origin::kDisk;
+    compiled->program = std::move(stored.program);
+    compiled->executable = device.client().deserialize(stored.executable);
+    if (compiled->executable->num_outputs() != compiled->program.results.size()) {
+      fail(Code::kIo, "the executable has ", compiled->executable->num_outputs(), " results, not ",
+           compiled->program.results.size());
+    }
+    runtime.log().write("compile", str("loaded from ", disk.path(key)));
+    return compiled;
+  } catch (const Error& error) {
+    disk.refuse(key, error.what());
+    return nullptr;
+  }
+}
+
+void store(const cache::Key& key, const Compiled& compiled, Runtime& runtime, cache::Disk& disk) {
+  std::string executable;
+  try {
+    executable = compiled.executable->serialize();
+  } catch (const Error& error) {
+    return runtime.report_unstorable(error.what());
+  }
+  disk.write(key, to_bytes({compiled.program, std::move(executable)}));
 }
 
 std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature& signature,
@@ -144,7 +178,7 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
     const auto compiled = wait_for_compile(signature, precision, device, lock);
     auto entry = make_entry(signature, precision, device, *compiled, arguments);
     // Whoever started the compile may have been interrupted.
-    if (!compiled->used.exchange(true)) found.origin = run::Origin::kCompiled;
+    if (!compiled->used.exchange(true)) found.origin = compiled->origin;
     const std::lock_guard guard(mutex_);
     // Another thread may have made the same meanwhile.
     found.entry = entries_.try_emplace(key, std::move(entry)).first->second.get();
@@ -175,8 +209,13 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
                                      device.overrides(options_.overrides), device);
   // Copies, since the compile may outlive this call and the Program.
   auto make = [graph = graph_, signature, options, overrides = options_.overrides, &device,
-               &log = runtime_.log(), why = reason(key)] {
-    return compile_now(*graph, signature, options, overrides, device, log, why);
+               &runtime = runtime_, disk = options_.disk_cache ? runtime_.disk() : nullptr, key,
+               why = reason(key)] {
+    std::shared_ptr<Compiled> program = disk ? load(key, device, runtime, *disk) : nullptr;
+    if (program) return program;
+    program = compile_now(*graph, signature, options, overrides, device, runtime.log(), why);
+    if (disk) store(key, *program, runtime, *disk);
+    return program;
   };
   const auto value =
       runtime_.programs()

@@ -22,6 +22,7 @@ namespace torch_pjrt::compile {
 struct Options {
   std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
   std::vector<pjrt::Override> overrides;
+  bool disk_cache = true;  // if the Runtime has one
 };
 
 // The program for one set of sizes and layouts.

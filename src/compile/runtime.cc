@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <utility>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -19,6 +20,23 @@ void watch_forks() {
 }
 
 }  // namespace
+
+Runtime::Runtime(cache::Disk::Options disk)
+    : disk_(std::in_place, std::move(disk),
+            [this](cache::Fault, const std::string& text, bool is_first) {
+              report_disk(text, is_first);
+            }) {}
+
+void Runtime::report_disk(const std::string& text, bool is_first) {
+  stats_.add(&run::Stats::disk_faults);
+  log_.write(is_first ? "warning" : "cache", "the cache of programs: " + text);
+}
+
+void Runtime::report_unstorable(const std::string& why) {
+  report_disk(
+      "programs of this plugin can't be kept on disk, so each process compiles them: " + why,
+      !told_unstorable_.exchange(true));
+}
 
 void Runtime::check_process() {
   if (forked.load(std::memory_order_relaxed)) [[unlikely]] {

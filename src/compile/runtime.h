@@ -5,13 +5,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "cache/disk.h"
 #include "cache/memory.h"
 #include "compile/copies.h"
 #include "compile/device.h"
 #include "compile/log.h"
 #include "lower/lower.h"
+#include "run/call.h"
 #include "run/stats.h"
 
 namespace torch_pjrt::compile {
@@ -19,15 +22,18 @@ namespace torch_pjrt::compile {
 // A program that is ready to run, with the order of its arguments and results.
 struct Compiled {
   std::shared_ptr<const pjrt::Executable> executable;
-  lower::Program program;          // without its text
-  std::atomic<bool> used = false;  // by a call, which is the one that counts the compile
+  lower::Program program;                       // without its text
+  run::Origin origin = run::Origin::kCompiled;  // or kDisk
+  std::atomic<bool> used = false;  // by a call, which is the one that counts the origin
 };
 
 // One per process, never destroyed: programs and tensors may outlive everything else, and a compile
 // that nobody waits for any more goes on. Any thread may use it.
 class Runtime {
  public:
-  Runtime() = default;
+  Runtime() = default;  // programs end with the process
+  // Programs are kept on disk too.
+  explicit Runtime(cache::Disk::Options disk);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
@@ -39,16 +45,22 @@ class Runtime {
   static void check_process();
 
   cache::Memory<Compiled>& programs() { return programs_; }
+  cache::Disk* disk() { return disk_ ? &*disk_ : nullptr; }
+  // A plugin that can't store its programs; counted, and said once.
+  void report_unstorable(const std::string& why);
   run::Stats& stats() { return stats_; }
   Log& log() { return log_; }
   CopyReports& copies() { return copies_; }
 
  private:
   std::shared_ptr<Device> find_device(const std::string& identity) const;
+  void report_disk(const std::string& text, bool is_first);
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Device>> devices_;  // by path
   cache::Memory<Compiled> programs_;
+  std::optional<cache::Disk> disk_;
+  std::atomic<bool> told_unstorable_ = false;
   run::Stats stats_;
   Log log_;
   CopyReports copies_;

@@ -17,6 +17,8 @@ nb::dict stats() {
   d["compiles"] = counts.compiles;
   d["executions"] = counts.executions;
   d["memory_hits"] = counts.memory_hits;
+  d["disk_hits"] = counts.disk_hits;
+  d["disk_faults"] = counts.disk_faults;
   d["host_to_device_bytes"] = counts.host_to_device_bytes;
   d["device_to_host_bytes"] = counts.device_to_host_bytes;
   d["copied_inputs"] = counts.copied_inputs;
@@ -40,10 +42,10 @@ void write_log(const std::string& kind, const std::string& text) {
   }
 }
 
-void set_log(nb::object callable) {
+void set_log(nb::object callable, bool wants_all) {
   PyObject* old = log_callable;
   log_callable = callable.is_none() ? nullptr : callable.release().ptr();
-  aten::runtime().log().set(log_callable ? write_log : compile::Log::Sink());
+  aten::runtime().log().set(log_callable ? write_log : compile::Log::Sink(), wants_all);
   Py_XDECREF(old);
 }
 
@@ -77,7 +79,7 @@ void bind_runtime(nb::module_& m) {
   m.def("stats", &stats);
   m.def("reset_stats", [] { aten::runtime().stats().reset(); });
   m.def("count_capture", [] { aten::runtime().stats().add(&run::Stats::captures); });
-  m.def("set_log", &set_log, nb::arg("callable").none());
+  m.def("set_log", &set_log, nb::arg("callable").none(), nb::arg("wants_all") = true);
   m.def("plugin_info", &plugin_info, nb::arg("path"));
   m.def("shutdown", &shut_down);
   nb::module_::import_("atexit").attr("register")(m.attr("shutdown"));

@@ -52,6 +52,18 @@ size_t count_reads(const std::vector<Argument>& arguments) {
       std::ranges::count(arguments, Argument::Kind::kInput, &Argument::kind));
 }
 
+std::atomic<int64_t> Stats::* counter(Origin origin) {
+  switch (origin) {
+    case Origin::kCompiled:
+      return &Stats::compiles;
+    case Origin::kMemory:
+      return &Stats::memory_hits;
+    case Origin::kDisk:
+      return &Stats::disk_hits;
+  }
+  fail(Code::kInternal, "no such origin of a program: ", static_cast<int>(origin));
+}
+
 }  // namespace
 
 struct Callable::Call {
@@ -105,7 +117,7 @@ std::vector<Copied> Callable::run(const CallMemory& memory, Origin origin, HostL
   Call call(*this);
   gather(call, memory);
   stats_.add(&Stats::executions);
-  stats_.add(origin == Origin::kCompiled ? &Stats::compiles : &Stats::memory_hits);
+  stats_.add(counter(origin));
   execute(call, lock, is_short);
   collect(call, memory);
   return std::move(call.copied);

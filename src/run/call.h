@@ -45,7 +45,7 @@ struct CallMemory {
 };
 
 // Where a call's program came from.
-enum class Origin : uint8_t { kCompiled, kMemory };
+enum class Origin : uint8_t { kCompiled, kMemory, kDisk };
 
 // An executable with what its calls keep. Any thread may call it; the client outlives it.
 class Callable {

@@ -6,12 +6,15 @@
 
 namespace torch_pjrt::run {
 
-// executions == compiles + memory_hits: each execution either compiled its program or found it.
+// executions == compiles + memory_hits + disk_hits: each execution either compiled its program or
+// found it.
 struct Counts {
   int64_t captures = 0;     // graphs that a front end handed over
   int64_t compiles = 0;     // executions that compiled their program first
   int64_t executions = 0;   // PJRT Execute calls
   int64_t memory_hits = 0;  // executions whose program was there
+  int64_t disk_hits = 0;    // executions that loaded their program from disk first
+  int64_t disk_faults = 0;  // entries that were refused, and programs that couldn't be stored
   int64_t host_to_device_bytes = 0;
   int64_t device_to_host_bytes = 0;
   int64_t copied_inputs = 0;  // inputs that couldn't be passed as they lie in memory
@@ -23,13 +26,13 @@ class Stats {
     (this->*counter).fetch_add(n, std::memory_order_relaxed);
   }
   Counts snapshot() const {
-    return {
-        captures,     compiles, executions, memory_hits, host_to_device_bytes, device_to_host_bytes,
-        copied_inputs};
+    return {captures,     compiles,    executions,           memory_hits,
+            disk_hits,    disk_faults, host_to_device_bytes, device_to_host_bytes,
+            copied_inputs};
   }
   void reset() {
-    for (auto* counter : {&captures, &compiles, &executions, &memory_hits, &host_to_device_bytes,
-                          &device_to_host_bytes, &copied_inputs}) {
+    for (auto* counter : {&captures, &compiles, &executions, &memory_hits, &disk_hits, &disk_faults,
+                          &host_to_device_bytes, &device_to_host_bytes, &copied_inputs}) {
       *counter = 0;
     }
   }
@@ -38,6 +41,8 @@ class Stats {
   std::atomic<int64_t> compiles = 0;
   std::atomic<int64_t> executions = 0;
   std::atomic<int64_t> memory_hits = 0;
+  std::atomic<int64_t> disk_hits = 0;
+  std::atomic<int64_t> disk_faults = 0;
   std::atomic<int64_t> host_to_device_bytes = 0;
   std::atomic<int64_t> device_to_host_bytes = 0;
   std::atomic<int64_t> copied_inputs = 0;

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+_CACHES = tempfile.TemporaryDirectory(prefix="torch_pjrt-caches-")
+_numbers = itertools.count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +25,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+def pytest_configure() -> None:
+    # For this process, before anything of ours runs. Never the user's own folder.
+    os.environ["TORCH_PJRT_CACHE_DIR"] = _CACHES.name
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, not made yet, for the processes that a test starts."""
+    folder = Path(_CACHES.name) / str(next(_numbers))
+    monkeypatch.setenv("TORCH_PJRT_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture

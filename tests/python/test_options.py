@@ -55,6 +55,7 @@ def test_unknown_options() -> None:
         error_of(options={"compile_override": {}}), "invalid", "did you mean 'compile_overrides'?"
     )
     check(error_of(options={"zzz": 1}), "invalid", "'zzz'", "plugin, compile_overrides")
+    check(error_of(options={"disk_cache": "no"}), "invalid", "disk_cache", "True or False")
     check(error_of(options={"randm": "eager"}), "invalid", "did you mean 'random'?")
 
 

@@ -24,7 +24,7 @@ CHECKED = "pjrt"
 def compiled(name: str, model: torch.nn.Module) -> Callable[..., object]:
     """`model` as compiled by one of BACKENDS."""
     if name == NULL_DEVICE:
-        return torch.compile(model, backend="pjrt", options={"plugin": "fake"})
+        return torch.compile(model, backend="pjrt", options={"plugin": "fake", "disk_cache": False})
     return torch.compile(model, backend=do_nothing)
 
 

@@ -204,8 +204,11 @@ def _compile_and_check(
 ) -> Callable[..., object]:
     """Calls the model, compiled by `backend`, on every case, the first call cold, and fills in
     `entry`."""
-    watch = counters.Watch(counters.is_ours(backend))
-    compiled: Callable[..., object] = torch.compile(model, backend=backend)
+    is_ours = counters.is_ours(backend)
+    watch = counters.Watch(is_ours)
+    compiled: Callable[..., object] = torch.compile(
+        model, backend=backend, options={"disk_cache": False} if is_ours else None
+    )
     checks: list[accuracy.Check] = []
     for case in cases:
         with watch.watching() if not checks else contextlib.nullcontext():
