@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,24 @@ def test_processes_at_once(cache_folder: Path) -> None:
 def test_this_process_has_a_folder_of_its_own() -> None:
     assert "torch_pjrt-caches-" in os.environ["TORCH_PJRT_CACHE_DIR"]
     assert "disk_hits" in torch_pjrt.stats()
+
+
+def test_a_benchmark_is_cold_each_time(cache_folder: Path) -> None:
+    program = """
+        import sys, torch
+        from torch_pjrt.bench import cli
+        from torch_pjrt.bench.models.registry import Spec
+        def inputs(batch, generator):
+            return (torch.randn(batch, 3, generator=generator),)
+        model = Spec("model", "tiny", lambda: torch.nn.Linear(3, 5), inputs, 20, 2)
+        sys.exit(cli.main(["--accuracy", "--backend", "pjrt"], {"model": model}))
+    """
+    for _ in range(2):
+        out = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert "compiled nothing" not in out
+    assert not cache_folder.exists()

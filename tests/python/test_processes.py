@@ -141,7 +141,8 @@ def test_a_fork_before_the_first_use() -> None:
         fast = torch.compile(lambda x: x * 2, backend="pjrt")
         pid = os.fork()
         assert fast(torch.ones(3)).eq(2).all()
-        assert torch_pjrt.stats()["compiles"] == 1
+        counts = torch_pjrt.stats()
+        assert counts["compiles"] + counts["disk_hits"] == 1  # whoever is first stores it
         if pid == 0:
             sys.exit(5)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5

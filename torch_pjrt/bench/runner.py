@@ -171,9 +171,15 @@ def _cold_compiler(backends: Sequence[str]) -> Iterator[None]:
         for backend in backends:
             # A backend that fails here fails on the model too, where it is reported.
             with contextlib.suppress(Exception):
-                torch.compile(_tiny, backend=backend)(torch.ones(2))
+                _compiled(_tiny, backend)(torch.ones(2))
         torch._dynamo.reset()
         yield
+
+
+def _compiled(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
+    """Without programs from disk where the backend is ours, so that a first call is cold."""
+    options: dict[str, Any] | None = {"disk_cache": False} if counters.is_ours(backend) else None
+    return torch.compile(function, backend=backend, options=options)
 
 
 def _tiny(x: torch.Tensor) -> torch.Tensor:
@@ -204,11 +210,8 @@ def _compile_and_check(
 ) -> Callable[..., object]:
     """Calls the model, compiled by `backend`, on every case, the first call cold, and fills in
     `entry`."""
-    is_ours = counters.is_ours(backend)
-    watch = counters.Watch(is_ours)
-    compiled: Callable[..., object] = torch.compile(
-        model, backend=backend, options={"disk_cache": False} if is_ours else None
-    )
+    watch = counters.Watch(counters.is_ours(backend))
+    compiled = _compiled(model, backend)
     checks: list[accuracy.Check] = []
     for case in cases:
         with watch.watching() if not checks else contextlib.nullcontext():
