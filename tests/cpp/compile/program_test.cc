@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "device_test.h"
@@ -162,6 +164,66 @@ TEST_F(ProgramTest, EqualProgramsOfManyThreadsShareACompile) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(runtime().stats().snapshot().compiles, 2);
   EXPECT_EQ(runtime().stats().snapshot().executions, 160);
+}
+
+// A Runtime per process, as it were, over one folder.
+class KeptProgramTest : public ProgramTest {
+ protected:
+  KeptProgramTest() {
+    std::string name = testing::TempDir() + "program_test-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~KeptProgramTest() override { std::filesystem::remove_all(folder_); }
+
+  // Its clients end with the test's process, as every Runtime's do.
+  Runtime& start() {
+    Runtime& runtime = *std::make_unique<Runtime>(cache::Disk::Options{folder_, 1 << 20}).release();
+    runtime.log().set([this](const std::string& kind, const std::string& text) {
+      if (kind == "warning") warnings_.push_back(text);
+    });
+    return runtime;
+  }
+
+  std::string folder_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(KeptProgramTest, IsLoadedByTheNext) {
+  Runtime& first = start();
+  Program compiled(add_graph(2.5), first, options());
+  EXPECT_EQ(call(compiled, 21), kCompiled);
+  Runtime& next = start();
+  Program loaded(add_graph(2.5), next, options());
+  EXPECT_EQ(call(loaded, 21), run::Origin::kDisk);
+  EXPECT_EQ(call(loaded, 21), kMemory);
+  const run::Counts counts = next.stats().snapshot();
+  EXPECT_EQ(counts.disk_hits, 1);
+  EXPECT_EQ(counts.executions, counts.compiles + counts.memory_hits + counts.disk_hits);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(KeptProgramTest, APluginThatCannotStoreIsSaidOnce) {
+  Runtime& runtime = start();
+  Program program(add_graph(2.5), runtime, options());
+  for (int64_t rows : {21, 22}) {
+    control_.fail_at("PJRT_Executable_Serialize", 1);
+    EXPECT_EQ(call(program, rows), kCompiled);
+  }
+  EXPECT_EQ(runtime.stats().snapshot().disk_faults, 2);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("can't be kept on disk"), std::string::npos);
+}
+
+TEST_F(KeptProgramTest, WhatThePluginRefusesIsCompiledAndReplaced) {
+  Program first(add_graph(2.5), start(), options());
+  call(first, 21);
+  Runtime& runtime = start();
+  Program second(add_graph(2.5), runtime, options());
+  control_.fail_at("PJRT_Executable_DeserializeAndLoad", 1);
+  EXPECT_EQ(call(second, 21), kCompiled);
+  EXPECT_EQ(runtime.stats().snapshot().disk_faults, 1);
+  Program third(add_graph(2.5), start(), options());
+  EXPECT_EQ(call(third, 21), run::Origin::kDisk);
 }
 
 TEST_F(ProgramTest, AFailedCompileIsTriedAgain) {
