@@ -24,11 +24,11 @@ std::string cache_folder() {
   if (variable("TORCH_PJRT_CACHE") == "0") return "";
   if (std::string folder = variable("TORCH_PJRT_CACHE_DIR"); !folder.empty()) return folder;
   // The XDG specification has a relative path be ignored.
-  if (std::string base = variable("XDG_CACHE_HOME"); base.starts_with("/")) {
+  if (std::string base = variable("XDG_CACHE_HOME"); base.starts_with('/')) {
     return base + "/torch_pjrt";
   }
   const std::string home = variable("HOME");
-  return home.starts_with("/") ? home + "/.cache/torch_pjrt" : "";
+  return home.starts_with('/') ? home + "/.cache/torch_pjrt" : "";
 }
 
 int64_t cache_max_bytes() {
