@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "device_test.h"
 #include "fake_control.h"
@@ -177,7 +178,9 @@ class KeptProgramTest : public ProgramTest {
 
   // Its clients end with the test's process, as every Runtime's do.
   Runtime& start() {
-    Runtime& runtime = *std::make_unique<Runtime>(cache::Disk::Options{folder_, 1 << 20}).release();
+    static auto& all = *std::make_unique<std::vector<Runtime*>>().release();
+    all.push_back(std::make_unique<Runtime>(cache::Disk::Options{folder_, 1 << 20}).release());
+    Runtime& runtime = *all.back();
     runtime.log().set([this](const std::string& kind, const std::string& text) {
       if (kind == "warning") warnings_.push_back(text);
     });

@@ -46,7 +46,7 @@ TEST_F(RuntimeTest, APluginIsOneDeviceByWhateverPath) {
 }
 
 TEST_F(RuntimeTest, APluginThatFailedIsTriedAgain) {
-  Runtime& other = *std::make_unique<Runtime>().release();
+  static Runtime& other = *std::make_unique<Runtime>().release();
   ASSERT_TRUE(control_.fail_at("PJRT_Client_Create", 1));
   EXPECT_NE(pjrt::error_of([&] { other.device(FAKE_PLUGIN); }), "");
   EXPECT_EQ(pjrt::error_of([&] { other.device(FAKE_PLUGIN); }), "");
