@@ -9,11 +9,13 @@ namespace torch_pjrt::compile {
 namespace {
 
 // For PyTorch's results: a maximum with NaN is NaN, and each operation rounds to its own type.
-// XNNPACK lays weights out anew at each call, which costs more than it gains.
+// XNNPACK lays weights out anew at each call, which costs more than it gains. The scheduler for
+// concurrency keeps all weights that were laid out anew alive at once.
 constexpr const char* kCpuOff[] = {
     "xla_cpu_enable_fast_min_max",
     "xla_allow_excess_precision",
     "xla_cpu_use_xnnpack",
+    "xla_cpu_enable_concurrency_optimized_scheduler",
 };
 
 bool contains(const std::vector<pjrt::Override>& overrides, std::string_view name) {
