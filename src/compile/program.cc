@@ -109,7 +109,8 @@ void store(const cache::Key& key, const Compiled& compiled, Runtime& runtime, ca
   disk.write(key, to_bytes({compiled.program, std::move(executable)}));
 }
 
-// What a compile used and freed goes back to the system: for vgg16 tens of MB that no call needs.
+// What a compile and a store used and freed goes back to the system: for vgg16 tens of MB that no
+// call needs.
 void release_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -129,7 +130,6 @@ std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature
   if (log.enabled()) log.write("stablehlo", text);
   const auto lowered = std::chrono::steady_clock::now();
   compiled->executable = device.compile(text, overrides, log);
-  release_free_memory();
   if (log.enabled()) {
     const auto ms = [](auto duration) {
       return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -225,6 +225,7 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
     if (program) return program;
     program = compile_now(*graph, signature, options, overrides, device, runtime.log(), why);
     if (disk) store(key, *program, runtime, *disk);
+    release_free_memory();
     return program;
   };
   const auto value =
