@@ -87,29 +87,42 @@ def _last_integer(dtype: torch.dtype) -> int:
     return torch.iinfo(dtype).max
 
 
+# --- of a size, and like a tensor
+
+Sample = Callable[[Sequence[Size], torch.dtype], Tensor]
+
+
+def _of_size(sample: Sample) -> Rewrite:
+    def rewrite(size: Sequence[Size], *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+        dtype = dtype or torch.get_default_dtype()
+        return sample(size, dtype) if _supported(dtype, options) else NotImplemented
+
+    return rewrite
+
+
+def _of_like(sample: Sample) -> Rewrite:
+    def rewrite(
+        self: Tensor,
+        *,
+        dtype: torch.dtype | None = None,
+        memory_format: torch.memory_format | None = None,
+        **options: Any,
+    ) -> Any:
+        dtype = dtype or self.dtype
+        if not _supported(dtype, options):
+            return NotImplemented
+        return like(self, lambda size: sample(size, dtype), memory_format)
+
+    return rewrite
+
+
+_of(aten.rand.default, aten.rand.generator)(_of_size(random_ops.uniform))
+_of(aten.rand_like.default, aten.rand_like.generator)(_of_like(random_ops.uniform))
+_of(aten.randn.default, aten.randn.generator)(_of_size(random_ops.normal))
+_of(aten.randn_like.default, aten.randn_like.generator)(_of_like(random_ops.normal))
+
+
 # --- uniform
-
-
-@_of(aten.rand.default, aten.rand.generator)
-def _rand(size: Sequence[Size], *, dtype: torch.dtype | None = None, **options: Any) -> Any:
-    dtype = dtype or torch.get_default_dtype()
-    if not _supported(dtype, options):
-        return NotImplemented
-    return random_ops.uniform(size, dtype)
-
-
-@_of(aten.rand_like.default, aten.rand_like.generator)
-def _rand_like(
-    self: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    memory_format: torch.memory_format | None = None,
-    **options: Any,
-) -> Any:
-    dtype = dtype or self.dtype
-    if not _supported(dtype, options):
-        return NotImplemented
-    return like(self, lambda size: random_ops.uniform(size, dtype), memory_format)
 
 
 @_of(aten.uniform.default)
@@ -158,28 +171,6 @@ def _scaled(values: Tensor, mean: float | Tensor, std: float | Tensor) -> Tensor
     if not isinstance(std, float) or std != 1:
         values = values * std
     return values if isinstance(mean, float) and mean == 0 else values + mean
-
-
-@_of(aten.randn.default, aten.randn.generator)
-def _randn(size: Sequence[Size], *, dtype: torch.dtype | None = None, **options: Any) -> Any:
-    dtype = dtype or torch.get_default_dtype()
-    if not _supported(dtype, options):
-        return NotImplemented
-    return random_ops.normal(size, dtype)
-
-
-@_of(aten.randn_like.default, aten.randn_like.generator)
-def _randn_like(
-    self: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    memory_format: torch.memory_format | None = None,
-    **options: Any,
-) -> Any:
-    dtype = dtype or self.dtype
-    if not _supported(dtype, options):
-        return NotImplemented
-    return like(self, lambda size: random_ops.normal(size, dtype), memory_format)
 
 
 @_of(aten.normal_functional.default)

@@ -44,39 +44,6 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     return (product if beta == 0 else product + self.to(dtype) * beta).to(self.dtype)
 
 
-def _angle(self: Tensor) -> Tensor:
-    """Of real numbers: pi where negative, NaN where NaN."""
-    x = self if self.is_floating_point() else self.to(torch.get_default_dtype())
-    return torch.where(x.isnan(), x, torch.where(x < 0, x.new_full((), math.pi), 0.0))
-
-
-def _as_strided(
-    self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Any:
-    """Of a tensor that fills its memory without gaps, so that its elements are all there is."""
-    falling = sorted(range(self.dim()), key=lambda d: self.stride()[d], reverse=True)
-    memory = self.permute(falling)
-    if not memory.is_contiguous() or self.storage_offset() != 0:
-        return NotImplemented
-    flat = memory.reshape(-1)
-    wide = [d for d in range(len(size)) if size[d] != 1]
-    order = sorted(wide, key=lambda d: -stride[d])
-    dims = [size[d] for d in order]
-    step = 1
-    is_dense = not storage_offset
-    for d in reversed(order):
-        is_dense = is_dense and stride[d] == step
-        step *= size[d]
-    if is_dense:
-        back = sorted(range(len(order)), key=lambda k: order[k])
-        return flat.narrow(0, 0, step).view(dims).permute(back).reshape(size)
-    place = torch.full((), storage_offset or 0)
-    for d, n in enumerate(size):
-        shape = [n if k == d else 1 for k in range(len(size))]
-        place = place + (torch.arange(n) * stride[d]).view(shape)
-    return flat.index_select(0, place.reshape(-1)).view(size)
-
-
 def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
     return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
@@ -277,8 +244,6 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten._transformer_encoder_layer_fwd.default: _transformer_encoder_layer,
     aten._trilinear.default: _trilinear,
     aten.addbmm.default: _addbmm,
-    aten.as_strided.default: _as_strided,
-    aten.angle.default: _angle,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.embedding_renorm.default: _embedding_renorm,
     aten.masked_scatter.default: _masked_scatter,
