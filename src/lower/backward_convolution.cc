@@ -41,11 +41,7 @@ class ConvolutionGradient {
     conv.lhs_dilation.assign(rank_ - 2, 1);
     conv.rhs_dilation = stride_;
     conv.batch_group_count = groups_;
-    for (int64_t d = 0; d < rank_ - 2; ++d) {
-      const int64_t reach = (narrow_.dims()[d + 2] - 1) * stride_[d] + window(d);
-      conv.low.push_back(padding_[d]);
-      conv.high.push_back(reach - wide_.dims()[d + 2] - padding_[d]);
-    }
+    pad_wide(conv);
     // The result is laid out [wide channels, window.., narrow channels].
     Order order = row_major(rank_);
     order.erase(order.begin());
@@ -71,6 +67,15 @@ class ConvolutionGradient {
   // Extent of the dilated window along spatial dim d.
   int64_t window(int64_t d) const { return (weight_.dims()[d + 2] - 1) * dilation_[d] + 1; }
 
+  // Padding of the wide image with which the window lands once on each narrow element.
+  void pad_wide(hlo::Convolution& conv) const {
+    for (int64_t d = 0; d < rank_ - 2; ++d) {
+      const int64_t reach = (narrow_.dims()[d + 2] - 1) * stride_[d] + window(d);
+      conv.low.push_back(padding_[d]);
+      conv.high.push_back(reach - wide_.dims()[d + 2] - padding_[d]);
+    }
+  }
+
   // Dim numbers of two images and a row-major weight of which the narrow side is the output.
   hlo::Convolution images() const {
     hlo::Convolution conv{};
@@ -92,11 +97,7 @@ class ConvolutionGradient {
     conv.lhs_dilation.assign(rank_ - 2, 1);
     conv.rhs_dilation = dilation_;
     conv.feature_group_count = groups_;
-    for (int64_t d = 0; d < rank_ - 2; ++d) {
-      const int64_t reach = (narrow_.dims()[d + 2] - 1) * stride_[d] + window(d);
-      conv.low.push_back(padding_[d]);
-      conv.high.push_back(reach - wide_.dims()[d + 2] - padding_[d]);
-    }
+    pad_wide(conv);
     return {c_.build().convolution(wide_.value, weight_.value, conv, dtype()), order_};
   }
 
