@@ -4,6 +4,7 @@
 // and a narrow one, with a weight of dims [narrow channels, wide channels / groups, window..]. A
 // gradient is the map one way or the other, or the correlation of the two images.
 #include "lower/convolution.h"
+#include "lower/convolve.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -98,7 +99,7 @@ class ConvolutionGradient {
     conv.rhs_dilation = dilation_;
     conv.feature_group_count = groups_;
     pad_wide(conv);
-    return {c_.build().convolution(wide_.value, weight_.value, conv, dtype()), order_};
+    return {convolve(c_.build(), c_.options(), wide_.value, weight_.value, conv, dtype()), order_};
   }
 
   // Each narrow element reaches a window of the wide image: the reversed window moves over the
@@ -116,7 +117,8 @@ class ConvolutionGradient {
       conv.low.push_back(window(d) - 1 - padding_[d]);
       conv.high.push_back(wide_.dims()[d + 2] + padding_[d] - spread);
     }
-    return {c_.build().convolution(narrow_.value, reversed_weight(), conv, dtype()), order_};
+    return {convolve(c_.build(), c_.options(), narrow_.value, reversed_weight(), conv, dtype()),
+            order_};
   }
 
   // The weight with its window reversed, as [narrow channels / groups, wide channels, window..].

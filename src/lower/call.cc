@@ -171,6 +171,10 @@ DType Call::dtype(ArgKey key) const {
   fail(Code::kInternal, op(), ": ", text(key), " is neither tensor nor value");
 }
 
+bool Call::is_used(size_t result) const {
+  return state_.is_used(node_.first_result + static_cast<ValueId>(result));
+}
+
 std::optional<int64_t> Call::known_limit(ArgKey key, size_t item) const {
   const Arg* arg = &find(key);
   if (const auto* list = std::get_if<ArgList>(&arg->v)) arg = &list->at(item);

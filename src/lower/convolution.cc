@@ -1,6 +1,7 @@
 // Convolution, in the memory order that the platform runs well.
 #include "lower/convolution.h"
 
+#include "lower/convolve.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -72,8 +73,9 @@ Results convolution(const Call& c) {
   Tensor weight = c.tensor("weight");
   if (c.flag("transposed")) weight = turned(c, weight, c.integer("groups"));
   const hlo::Convolution conv = geometry(c, order, weight.dims());
-  Tensor result{c.build().convolution(input.value, weight.value, conv, opmath(c.result().dtype)),
-                order};
+  Tensor result{
+      convolve(c.build(), c.options(), input.value, weight.value, conv, opmath(c.result().dtype)),
+      order};
   if (c.is_none("bias")) return result;
   Dims bias_dims(c.result().rank(), 1);
   bias_dims[1] = c.result().dims[1];

@@ -37,6 +37,7 @@ class Lowering {
   int64_t rank(ValueId id) const { return ranks_[id]; }
   // n if all elements are in [0, n), because they are an arange's.
   std::optional<int64_t> known_limit(ValueId id) const;
+  bool is_used(ValueId id) const { return used_[id]; }  // by a node or as a result
   // Whether the checks pass, for a node that may write to a mutated input in place.
   std::optional<hlo::Value> write_permit(const Node& node);
 
@@ -68,6 +69,7 @@ class Lowering {
   std::vector<int32_t> input_of_value_;  // -1: no input
   std::vector<int32_t> node_of_value_;   // -1: a graph input or a draw
   std::vector<bool> lowered_;            // nodes
+  std::vector<bool> used_;               // values
   // HLO value -> the mutated input that it is equal to where the checks fail.
   std::map<int32_t, int32_t> kept_;
   bool permit_taken_ = false;     // by the node that is being lowered

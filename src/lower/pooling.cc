@@ -49,6 +49,15 @@ struct Pooling {
   }
 };
 
+Tensor maxima(const Call& c, const Tensor& t, const hlo::Window& window) {
+  hlo::Builder& b = c.build();
+  const hlo::Value least = neutral(c, Op::kMaximum, t.dtype());
+  const auto greater = [&b](std::span<const hlo::Value> v) -> std::vector<hlo::Value> {
+    return {b.elementwise(Op::kMaximum, v)};
+  };
+  return {b.reduce_window({&t.value, 1}, {&least, 1}, window, greater)[0], t.order};
+}
+
 // The maximum and its flat index in the image: NaN wins, then the larger value, then the earlier
 // index.
 template <int64_t pooled>
@@ -56,6 +65,7 @@ Results max_pool_with_indices(const Call& c) {
   const Tensor t = c.any_order(0);
   Pooling pooling(c, pooled);
   pooling.dilation = per_dim(c, "dilation", pooled);
+  if (!c.is_used(1)) return maxima(c, t, pooling.window(c, t));
   hlo::Builder& b = c.build();
   const Dims dims = t.dims();
   const Dims image(dims.end() - pooled, dims.end());

@@ -54,6 +54,8 @@ class Call {
   const std::string& op() const { return node_.op; }
   size_t num_results() const { return results_.size(); }
   const Type& result(size_t i = 0) const { return results_[i]; }  // logical dims
+  // Whether anything reads that result. A rule may leave out the last results if nothing does.
+  bool is_used(size_t result) const;
   const Options& options() const;
 
   // --- structure

@@ -70,6 +70,24 @@ class LowerTest : public testing::Test {
   Signature signature_;
 };
 
+TEST_F(LowerTest, ResultsThatNothingReadsAreLeftOut) {
+  const SymType image = type({1, 1, 4, 4});
+  const ValueId x = input(image);
+  const auto sizes = [](int64_t n) { return ArgList{{Size{n}}, {Size{n}}}; };
+  const std::vector<NamedArg> args = {{"self", {ValueRef{x}}},  {"kernel_size", {sizes(2)}},
+                                      {"stride", {sizes(2)}},   {"padding", {sizes(0)}},
+                                      {"dilation", {sizes(1)}}, {"ceil_mode", {false}}};
+  const SymType small = type({1, 1, 2, 2});
+  const SymType indices = type({1, 1, 2, 2}, DType::kI64);
+  const int32_t pool =
+      graph_.add_node("aten::max_pool2d_with_indices", args, {small, indices}, "model.py:7");
+  const ValueId maxima = graph_.nodes[pool].first_result;
+  output(maxima, small);
+  EXPECT_EQ(count(lowered().text, "4x4xi64>"), 0);
+  output(maxima + 1, indices);
+  EXPECT_GT(count(lowered().text, "4x4xi64>"), 0);
+}
+
 TEST_F(LowerTest, ArgumentsComeInTheOrderOfTheirFirstUse) {
   const SymType t = type({2, 3});
   const ValueId x = input(t);
@@ -280,7 +298,8 @@ TEST_F(LowerTest, AResultOfOtherDimsNamesBoth) {
 TEST_F(LowerTest, AWrongNumberOfResultsIsOurFault) {
   const SymType t = type({4});
   const ValueId x = input(t);
-  graph_.add_node("aten::neg", {{"self", {ValueRef{x}}}}, {t, t}, "");
+  const int32_t n = graph_.add_node("aten::neg", {{"self", {ValueRef{x}}}}, {t, t}, "");
+  output(graph_.nodes[n].first_result + 1, t);
   EXPECT_EQ(error(), "internal: aten::neg: the rule gives 1 results for 2");
 }
 
