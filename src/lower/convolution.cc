@@ -39,18 +39,19 @@ Tensor turned(const Call& c, const Tensor& weight, int64_t groups) {
   return c.wrap(b.reverse(b.reshape(swapped, joined), spatial_dims));
 }
 
-hlo::Convolution geometry(const Call& c, const Order& order, const Dims& kernel) {
+hlo::Convolution geometry(const Call& c, const Order& order, const Tensor& kernel) {
   const int64_t rank = c.result().rank() - 2;
   const Order at = inverse(order);
+  const Order kernel_at = inverse(kernel.order);
   hlo::Convolution conv{};
   conv.input_batch = conv.output_batch = at[0];
   conv.input_feature = conv.output_feature = at[1];
-  conv.kernel_output_feature = 0;
-  conv.kernel_input_feature = 1;
+  conv.kernel_output_feature = kernel_at[0];
+  conv.kernel_input_feature = kernel_at[1];
   for (int64_t d = 0; d < rank; ++d) {
     conv.input_spatial.push_back(at[d + 2]);
     conv.output_spatial.push_back(at[d + 2]);
-    conv.kernel_spatial.push_back(d + 2);
+    conv.kernel_spatial.push_back(kernel_at[d + 2]);
   }
   conv.strides = spatial(c.integers("stride"), rank);
   conv.low = conv.high = spatial(c.integers("padding"), rank);
@@ -60,7 +61,7 @@ hlo::Convolution geometry(const Call& c, const Order& order, const Dims& kernel)
   if (!c.flag("transposed")) return conv;
   const std::vector<int64_t> more = spatial(c.integers("output_padding"), rank);
   for (int64_t d = 0; d < rank; ++d) {
-    conv.low[d] = conv.rhs_dilation[d] * (kernel[d + 2] - 1) - conv.low[d];
+    conv.low[d] = conv.rhs_dilation[d] * (kernel.dims()[d + 2] - 1) - conv.low[d];
     conv.high[d] = conv.low[d] + more[d];
   }
   std::swap(conv.strides, conv.lhs_dilation);
@@ -70,9 +71,9 @@ hlo::Convolution geometry(const Call& c, const Order& order, const Dims& kernel)
 Results convolution(const Call& c) {
   const Order order = image_order(c.options(), c.result().rank());
   const Tensor input = c.tensor("input", order);
-  Tensor weight = c.tensor("weight");
-  if (c.flag("transposed")) weight = turned(c, weight, c.integer("groups"));
-  const hlo::Convolution conv = geometry(c, order, weight.dims());
+  const Tensor weight = c.flag("transposed") ? turned(c, c.tensor("weight"), c.integer("groups"))
+                                             : c.any_order("weight");
+  const hlo::Convolution conv = geometry(c, order, weight);
   Tensor result{
       convolve(c.build(), c.options(), input.value, weight.value, conv, opmath(c.result().dtype)),
       order};
