@@ -1,0 +1,19 @@
+// Which memory order of an input the platform reads best.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "lower/lower.h"
+#include "lower/order.h"
+
+namespace torch_pjrt::lower {
+
+// For each graph input the order in which all that read it want it; none where it doesn't matter or
+// they differ. XLA's CPU plugin lays out a convolution's kernel window first, then the channels in,
+// then those out, and the second operand of a product of matrices as the schema has it; it does so
+// at each call for what comes in another order.
+std::vector<std::optional<Order>> preferred_orders(const Graph& graph, const Options& options);
+
+}  // namespace torch_pjrt::lower
