@@ -85,6 +85,9 @@ struct Input {
   SymType type;       // kTensor
   ValueId value = 0;  // kTensor
   Size number;        // kNumber: an int, usually a symbol
+  // A parameter or buffer, which changes rarely: a copy of it in another memory order may be kept.
+  // Not part of canonical bytes.
+  bool is_weight = false;
 };
 
 struct Output {

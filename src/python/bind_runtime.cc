@@ -22,6 +22,8 @@ nb::dict stats() {
   d["host_to_device_bytes"] = counts.host_to_device_bytes;
   d["device_to_host_bytes"] = counts.device_to_host_bytes;
   d["copied_inputs"] = counts.copied_inputs;
+  d["relaid_inputs"] = counts.relaid_inputs;
+  d["relaid_bytes"] = counts.relaid_bytes;
   return d;
 }
 

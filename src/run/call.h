@@ -12,6 +12,7 @@
 #include "run/copied.h"
 #include "run/host_lock.h"
 #include "run/kept.h"
+#include "run/relaid.h"
 #include "run/stats.h"
 
 namespace torch_pjrt::run {
@@ -25,12 +26,16 @@ struct Argument {
     kDraw,          // the call's draw `index`: two i64
     kOutputMemory,  // memory that the program writes its result `result` to
     kMutated,       // the same, and it is the memory of input `index`, which is read first
+    kRelaid,        // a kept copy of input `index` in another memory order
   };
   Kind kind = Kind::kInput;
   int32_t index = 0;
   Type type;
   int32_t result = -1;
   int64_t bits = 0;
+  std::vector<int64_t> order =
+      {};                  // kRelaid: dim k of `type` is dim order[k] of the input's memory
+  bool is_frozen = false;  // kRelaid: later writes to the input needn't be seen
 };
 
 // The memory of one call, which is the caller's and stays until the call ends. Everything is dense
@@ -67,6 +72,7 @@ class Callable {
     size_t input;
   };
 
+  std::unique_ptr<Relaid> relaid(const Argument& argument) const;
   void gather(Call& call, const CallMemory& memory);
   PJRT_Buffer* input(Call& call, size_t slot, const void* data);
   PJRT_Buffer* made(Call& call, const CallMemory& memory, size_t position, bool overlaps);
@@ -89,10 +95,11 @@ class Callable {
   bool donates_ = false;
   bool mutates_ = false;
   std::vector<pjrt::Buffer> constants_;
-  std::vector<PJRT_Buffer*> fixed_;  // the arguments' that are constants, else null
-  std::vector<Read> reads_;          // kInput
-  std::vector<size_t> made_;         // positions of all others: made anew at each call
-  Kept kept_;                        // a slot for each of reads_
+  std::vector<PJRT_Buffer*> fixed_;              // the arguments' that are constants, else null
+  std::vector<Read> reads_;                      // kInput
+  std::vector<size_t> made_;                     // positions of all others: made anew at each call
+  Kept kept_;                                    // a slot for each of reads_
+  std::vector<std::unique_ptr<Relaid>> relaid_;  // the arguments' that are kRelaid, else null
   std::atomic<int64_t> last_run_us_;
 };
 
