@@ -66,6 +66,8 @@ class Graph:
         """The same tensor as an earlier output."""
     def hide_outputs(self, count: int) -> None:
         """The last `count` outputs aren't returned: they are memory that others view."""
+    def mark_weights(self, inputs: list[int]) -> None:
+        """These inputs are parameters and buffers, which change rarely."""
     def add_output_number(self, value: float | bool | Size) -> None: ...
     def add_output_none(self) -> None: ...
     def add_mutation(self, input: int, value: int) -> None:
@@ -79,6 +81,7 @@ class Program:
         plugin: str,
         overrides: dict[str, bool | int | float | str],
         disk_cache: bool = True,
+        freeze: bool = False,
     ) -> None: ...
     def __call__(self, inputs: list[Any]) -> list[torch.Tensor | int | float | bool | None]: ...
     def __getattr__(self, name: str) -> Any: ...

@@ -95,6 +95,8 @@ def stats() -> dict[str, int]:
     disk_faults: programs that could not be read from or kept on disk.
     host_to_device_bytes, device_to_host_bytes: bytes copied, 0 where the device uses the tensors'
     own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
+    relaid_inputs: weights that were copied into the memory order that the device reads best.
+    relaid_bytes: of such copies that are kept now; a reset leaves it.
     recompile_limits: functions, whatever their backend, that reached Dynamo's limit of recompiles,
     so that calls of another kind than those compiled run in eager.
     """

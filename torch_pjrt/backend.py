@@ -58,6 +58,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         overrides=dict(given.compile_overrides),
         random=given.random,
         disk_cache=given.disk_cache,
+        freeze=given.freeze,
     )
     of_function = functools.partial(
         compiler,
@@ -70,7 +71,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         inputs,
         forward=training.forward_compiler(of_function),
         backward=training.backward_compiler(of_backward, function_of(gm)),
-        inference=of_function,
+        inference=functools.partial(of_function, keeps_weights=True),
         partition=training.partition,
         decompositions=decompositions.table(given.random),
         keep_unused_random=given.random == "eager",
@@ -87,14 +88,19 @@ def _program(
     overrides: dict[str, Override],
     random: str,
     disk_cache: bool,
+    freeze: bool,
+    keeps_weights: bool = False,
 ) -> Compiled:
-    """AOTAutograd's compiler for an inference graph, and for both graphs of training."""
+    """AOTAutograd's compiler for an inference graph, and for both graphs of training.
+    `keeps_weights`: they change rarely, so that copies in another memory order pay."""
     logs.connect()
     _C.set_copy_report(copies.warn)
     draws = random_eager.take_out(gm) if random == "eager" else None
     captured = fx.capture(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)
-    program: Any = _C.Program(captured.graph, plugin, overrides, disk_cache)
+    if keeps_weights:
+        captured.graph.mark_weights(sorted(torch_internals.static_inputs()))
+    program: Any = _C.Program(captured.graph, plugin, overrides, disk_cache, freeze)
     _C.count_capture()
     compiled = _with_constants(program, captured.constants) if captured.constants else program
     if draws and draws.steps:

@@ -12,7 +12,7 @@ from .errors import failure
 
 Override = bool | int | float | str
 
-_KEYS = ("plugin", "compile_overrides", "random", "disk_cache")
+_KEYS = ("plugin", "compile_overrides", "random", "disk_cache", "freeze")
 _RANDOM = ("default", "eager")
 
 
@@ -20,12 +20,14 @@ _RANDOM = ("default", "eager")
 class Options:
     """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler.
     random: "default", or "eager" for numbers equal to eager's. disk_cache: whether programs are
-    read from and kept in the folder of the cache."""
+    read from and kept in the folder of the cache. freeze: whether copies of weights are taken to
+    stay right, so that later writes to the weights aren't seen."""
 
     plugin: str | None = None
     compile_overrides: Mapping[str, Override] = field(default_factory=dict)
     random: str = "default"
     disk_cache: bool = True
+    freeze: bool = False
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str, Any]) -> Options:
@@ -53,7 +55,8 @@ def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str
         _plugin(options.get("plugin")),
         _overrides(options.get("compile_overrides")),
         _random(options.get("random")),
-        _disk_cache(options.get("disk_cache")),
+        _flag(options, "disk_cache", default=True),
+        _flag(options, "freeze", default=False),
     )
 
 
@@ -92,11 +95,12 @@ def _random(value: Any) -> str:
     return value
 
 
-def _disk_cache(value: Any) -> bool:
+def _flag(options: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = options.get(key)
     if value is None:
-        return True
+        return default
     if not isinstance(value, bool):
-        raise _wrong_type("disk_cache", value, "True or False")
+        raise _wrong_type(key, value, "True or False")
     return value
 
 

@@ -54,6 +54,7 @@ __all__ = [
     "reads_only_metadata",
     "real_tensors",
     "recompile_limits",
+    "static_inputs",
     "storage_id",
     "surely_equal",
     "symbolic",
@@ -220,6 +221,14 @@ def views_of_inputs(count: int) -> frozenset[int]:
     kinds = (OutputType.alias_of_input, OutputType.is_input)
     info = enumerate(metadata.output_info)
     return frozenset(first + k for k, o in info if o.output_type in kinds and first + k < count)
+
+
+def static_inputs() -> frozenset[int]:
+    """Of the inputs of the graph being compiled, those that Dynamo takes to stay where they are:
+    parameters and buffers."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return frozenset(metadata.static_input_indices) if metadata is not None else frozenset()
 
 
 def surely_equal(a: Sequence[Any], b: Sequence[Any]) -> bool:

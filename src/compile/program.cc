@@ -11,11 +11,15 @@
 #include "base/error.h"
 #include "compile/program_key.h"
 #include "compile/stored.h"
+#include "lower/preference.h"
 
 namespace torch_pjrt::compile {
 namespace {
 
 using namespace std::chrono_literals;
+
+// A smaller weight is laid out anew by the program: to look at a copy costs as much.
+constexpr int64_t kLeastRelaidBytes = 16 << 10;
 
 bool same_shape(const run::HostTensor& tensor, const int64_t* dims, const int64_t* strides) {
   for (size_t d = 0; d < tensor.dims.size(); ++d) {
@@ -185,8 +189,9 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
     const run::Reacquire reacquire(lock);
     lock.release();
     Device& device = runtime_.device(options_.plugin_path);
-    const auto compiled = wait_for_compile(signature, precision, device, lock);
-    auto entry = make_entry(signature, precision, device, *compiled, arguments);
+    const lower::Signature lowered = relaid(signature, device);
+    const auto compiled = wait_for_compile(lowered, precision, device, lock);
+    auto entry = make_entry(signature, lowered, precision, device, *compiled, arguments);
     // Whoever started the compile may have been interrupted.
     if (!compiled->used.exchange(true)) found.origin = compiled->origin;
     const std::lock_guard guard(mutex_);
@@ -237,12 +242,64 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
   return value.get();
 }
 
+lower::Signature Program::relaid(lower::Signature signature, const Device& device) const {
+  lower::Options options;
+  options.platform = device.client().platform_name();
+  const auto preferred = lower::preferred_orders(*graph_, options);
+  for (size_t i = 0; i < preferred.size(); ++i) {
+    const Input& input = graph_->inputs[i];
+    if (!input.is_weight || !preferred[i]) continue;
+    const Type type{input.type.dtype, evaluate(graph_->exprs, input.type.dims, signature.symbols)};
+    if (type.num_bytes() >= kLeastRelaidBytes) signature.input_orders[i] = *preferred[i];
+  }
+  return signature;
+}
+
+run::Argument Program::argument(const lower::ProgramArgument& a, const lower::Signature& signature,
+                                const lower::Signature& lowered, Entry& entry) const {
+  using From = lower::ProgramArgument::Kind;
+  using To = run::Argument::Kind;
+  run::Argument argument{To::kInput, a.index, a.type, a.result};
+  switch (a.kind) {
+    case From::kInput: {
+      const lower::Order& order = lowered.input_orders[a.index];
+      if (order == signature.input_orders[a.index]) break;
+      argument.kind = To::kRelaid;
+      argument.is_frozen = options_.freeze;
+      const lower::Order place = lower::inverse(signature.input_orders[a.index]);
+      for (const int64_t d : order) argument.order.push_back(place[d]);
+      break;
+    }
+    case From::kMutatedInput:
+      argument.kind = To::kMutated;
+      break;
+    case From::kOutputMemory:
+      argument.kind = To::kOutputMemory;
+      break;
+    case From::kDraw:
+      argument.kind = To::kDraw;
+      break;
+    case From::kScalar: {
+      const Scalar& scalar = graph_->scalars[a.index];
+      if (scalar.expr < 0) {
+        argument.kind = To::kConstant;
+        argument.bits = encode(scalar.number, a.type.dtype);
+      } else {
+        argument.kind = To::kScalar;
+        argument.index = static_cast<int32_t>(entry.scalars.size());
+        entry.scalars.push_back(scalar);
+      }
+      break;
+    }
+  }
+  return argument;
+}
+
 std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
+                                           const lower::Signature& lowered,
                                            lower::Precision precision, const Device& device,
                                            const Compiled& compiled,
                                            std::span<const Argument> arguments) const {
-  using From = lower::ProgramArgument::Kind;
-  using To = run::Argument::Kind;
   auto entry = std::make_unique<Entry>();
   entry->precision = precision;
   entry->symbols = signature.symbols;
@@ -263,19 +320,7 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
   }
   std::vector<run::Argument> program_arguments;
   for (const lower::ProgramArgument& a : compiled.program.arguments) {
-    run::Argument argument{To::kInput, a.index, a.type, a.result};
-    if (a.kind == From::kMutatedInput) argument.kind = To::kMutated;
-    if (a.kind == From::kOutputMemory) argument.kind = To::kOutputMemory;
-    if (a.kind == From::kDraw) argument.kind = To::kDraw;
-    if (a.kind == From::kScalar && graph_->scalars[a.index].expr < 0) {
-      argument.kind = To::kConstant;
-      argument.bits = encode(graph_->scalars[a.index].number, a.type.dtype);
-    } else if (a.kind == From::kScalar) {
-      argument.kind = To::kScalar;
-      argument.index = static_cast<int32_t>(entry->scalars.size());
-      entry->scalars.push_back(graph_->scalars[a.index]);
-    }
-    program_arguments.push_back(std::move(argument));
+    program_arguments.push_back(argument(a, signature, lowered, *entry));
   }
   std::vector<Type> types;
   for (const lower::ProgramResult& r : compiled.program.results) {

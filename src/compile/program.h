@@ -23,6 +23,7 @@ struct Options {
   std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
   std::vector<pjrt::Override> overrides;
   bool disk_cache = true;  // if the Runtime has one
+  bool freeze = false;     // later writes to weights needn't be seen
 };
 
 // The program for one set of sizes and layouts.
@@ -89,9 +90,15 @@ class Program {
   std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
                                              lower::Precision precision, Device& device,
                                              run::HostLock& lock);
-  std::unique_ptr<Entry> make_entry(const lower::Signature& signature, lower::Precision precision,
+  // With weights in the memory order that the device prefers.
+  lower::Signature relaid(lower::Signature signature, const Device& device) const;
+  // `lowered` is what the program was made for, `signature` what the arguments are.
+  std::unique_ptr<Entry> make_entry(const lower::Signature& signature,
+                                    const lower::Signature& lowered, lower::Precision precision,
                                     const Device& device, const Compiled& compiled,
                                     std::span<const Argument> arguments) const;
+  run::Argument argument(const lower::ProgramArgument& a, const lower::Signature& signature,
+                         const lower::Signature& lowered, Entry& entry) const;
   std::string reason(const cache::Key& key);
 
   std::shared_ptr<const Graph> graph_;  // also of compiles that nobody waits for any more

@@ -198,6 +198,13 @@ void add_output(Graph& graph, Output output) {
 }
 
 // Ends the outputs.
+void mark_weights(Graph& graph, const std::vector<size_t>& inputs) {
+  for (const size_t i : inputs) {
+    if (i >= graph.inputs.size()) fail(Code::kInvalid, "there is no input ", i);
+    graph.inputs[i].is_weight = true;
+  }
+}
+
 void hide_outputs(Graph& graph, int32_t count) {
   graph.num_hidden = count;
   const auto size = static_cast<int32_t>(graph.outputs.size());
@@ -287,6 +294,7 @@ void bind_outputs(nb::class_<Graph>& graph) {
           [](Graph& g, int32_t output) { add_output(g, {Kind::kSame, 0, -1, {}, {}, output}); },
           nb::arg("output"))
       .def("hide_outputs", &hide_outputs, nb::arg("count"))
+      .def("mark_weights", &mark_weights, nb::arg("inputs"))
       .def(
           "add_output_number",
           [](Graph& g, nb::handle value) {

@@ -33,8 +33,8 @@ pjrt::Override to_override(nb::handle name, nb::handle value) {
 }
 
 void make_program(compile::Program* self, const Graph& graph, std::string plugin,
-                  const nb::dict& overrides, bool disk_cache) {
-  compile::Options options{std::move(plugin), {}, disk_cache};
+                  const nb::dict& overrides, bool disk_cache, bool freeze) {
+  compile::Options options{std::move(plugin), {}, disk_cache, freeze};
   for (const auto [name, value] : overrides) options.overrides.push_back(to_override(name, value));
   new (self) compile::Program(graph, aten::runtime(), std::move(options));
 }
@@ -45,7 +45,7 @@ void bind_program(nb::module_& m) {
   // AOTAutograd's boxed convention wants the attribute _boxed_call on the instance.
   nb::class_<compile::Program>(m, "Program", nb::dynamic_attr())
       .def("__init__", &make_program, nb::arg("graph"), nb::arg("plugin"), nb::arg("overrides"),
-           nb::arg("disk_cache") = true)
+           nb::arg("disk_cache") = true, nb::arg("freeze") = false)
       .def(
           "__call__",
           [](compile::Program& program, nb::handle list) {

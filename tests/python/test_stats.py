@@ -23,6 +23,8 @@ NAMES = {
     "host_to_device_bytes",
     "device_to_host_bytes",
     "copied_inputs",
+    "relaid_inputs",
+    "relaid_bytes",
     "recompile_limits",
 }
 SCRIPT = """
