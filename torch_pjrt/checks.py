@@ -1,11 +1,11 @@
 """Ops that raise eager's exception for some values, in terms of ops that don't raise it.
 
-`checked(t, bad, error, message)` is t; the call raises if an element of `bad` is true.
+`checked(t, bad, error, message, sizes)` is t; the call raises if an element of `bad` is true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,33 +17,55 @@ aten = torch.ops.aten
 
 _library = torch.library.Library("torch_pjrt", "FRAGMENT")
 _library.define(
-    "checked(Tensor self, Tensor bad, str error, str message) -> Tensor",
+    "checked(Tensor self, Tensor bad, str error, str message, SymInt[] sizes=[]) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
 
 
+Size = int | torch.SymInt
+
+
 @torch.library.register_fake("torch_pjrt::checked", lib=_library)
-def _checked_type(self: Tensor, bad: Tensor, error: str, message: str) -> Tensor:
+def _checked_type(
+    self: Tensor, bad: Tensor, error: str, message: str, sizes: Sequence[Size] = ()
+) -> Tensor:
     return torch.empty_like(self)
 
 
-def checked(self: Tensor, bad: Tensor, message: str, error: str = "RuntimeError") -> Tensor:
+@torch.library.impl(_library, "checked", "CPU")
+def _checked_constant(
+    self: Tensor, bad: Tensor, error: str, message: str, sizes: Sequence[Size] = ()
+) -> Tensor:
+    """For tracing alone, which computes what constants give. The call is what raises."""
+    return self.clone()
+
+
+def checked(
+    self: Tensor,
+    bad: Tensor,
+    message: str,
+    error: str = "RuntimeError",
+    sizes: Sequence[Size] = (),
+) -> Tensor:
     """self, unless an element of `bad` is true: then the call raises `error`.
 
-    "{}" in the message stands for the first such element of self, if that is an integer.
+    "{}" in the message stands for the first such element of self, if that is an integer, "{0}" for
+    the first of `sizes`, and so on.
     """
-    return torch.ops.torch_pjrt.checked(self, bad, error, message)
+    return torch.ops.torch_pjrt.checked(self, bad, error, message, sizes)
 
 
-def _within(index: Tensor, low: int, size: int, message: str, error: str = "IndexError") -> Tensor:
-    return checked(index, (index < low) | (index >= size), message, error)
+def _within(
+    index: Tensor, low: int, size: Size, message: str, error: str = "IndexError"
+) -> Tensor:
+    return checked(index, (index < low) | (index >= size), message, error, [size])
 
 
-def _rows(self: Tensor, dim: int) -> tuple[Tensor, int, int]:
+def _rows(self: Tensor, dim: int) -> tuple[Tensor, int, Size]:
     """The tensor with one dim at least, the dim counted from the front, and its size."""
     x = self if self.dim() else self.unsqueeze(0)
     dim = dim % x.dim()
-    return x, dim, int(x.shape[dim])
+    return x, dim, x.shape[dim]
 
 
 def _at(dim: int, index: Tensor) -> list[Tensor | None]:
@@ -53,7 +75,7 @@ def _at(dim: int, index: Tensor) -> list[Tensor | None]:
 def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     x, dim, size = _rows(self, dim)
     message, error = (
-        f"index {{}} is out of bounds for dimension {dim} with size {size}",
+        f"index {{}} is out of bounds for dimension {dim} with size {{0}}",
         "RuntimeError",
     )
     # Eager has another kernel for these.
@@ -67,7 +89,7 @@ def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def _index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     x, dim, size = _rows(self, dim)
-    message = f"index_copy_(): index {{}} is out of bounds for dimension {dim} with size {size}"
+    message = f"index_copy_(): index {{}} is out of bounds for dimension {dim} with size {{0}}"
     at = _within(index, 0, size, message)
     values = source if source.dim() else source.unsqueeze(0)
     return aten.index_put(x, _at(dim, at), values).view(self.shape)

@@ -22,9 +22,10 @@ def _opmath(dtype: torch.dtype) -> torch.dtype:
 
 def _adaptive_mean(x: Tensor, dim: int, windows: int) -> Tensor:
     """Means of `windows` windows that cover the dim evenly, overlapping where they must."""
-    size = int(x.shape[dim])
+    size = x.shape[dim]
     if size % windows == 0:
         return x.unflatten(dim, (windows, size // windows)).mean(dim + 1)
+    size = int(size)  # of the bounds of windows that differ
     bounds = [(k * size // windows, -((-(k + 1) * size) // windows)) for k in range(windows)]
     parts = [x.narrow(dim, start, end - start).mean(dim, keepdim=True) for start, end in bounds]
     return torch.cat(parts, dim)

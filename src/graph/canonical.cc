@@ -53,7 +53,8 @@ class Writer {
   void put(const Scalar& s) {
     put(static_cast<uint8_t>(s.kind));
     put(static_cast<uint8_t>(s.scalar_class));
-    put(s.expr >= 0);  // whether the class holds in every call
+    // What the sizes decide may be a constant of the program; a number is none.
+    put(s.expr);
   }
 
  private:

@@ -35,10 +35,8 @@ void mark(const Graph& graph, const Size& size, std::vector<bool>& used) {
   if (size.is_symbolic()) graph.exprs.mark_symbols(size.expr, used);
 }
 
-void mark(const Graph& graph, const SymType& type, std::vector<bool>& used) {
-  for (const Size& s : type.dims) mark(graph, s, used);
-  for (const Size& s : type.strides) mark(graph, s, used);
-  mark(graph, type.offset, used);
+void mark(const Graph& graph, const std::vector<Size>& sizes, std::vector<bool>& used) {
+  for (const Size& s : sizes) mark(graph, s, used);
 }
 
 void mark(const Graph& graph, const Arg& arg, std::vector<bool>& used) {
@@ -130,13 +128,15 @@ Slot Graph::add_complex(double real, double imag) {
 
 std::vector<bool> structural_symbols(const Graph& graph) {
   std::vector<bool> used(graph.exprs.symbols().size());
-  for (const Input& input : graph.inputs) mark(graph, input.type, used);
+  for (const Input& input : graph.inputs) mark(graph, input.type.dims, used);
   for (const Node& node : graph.nodes) {
     for (const NamedArg& a : node.args) mark(graph, a.arg, used);
-    for (const SymType& t : node.results) mark(graph, t, used);
+    for (const SymType& t : node.results) mark(graph, t.dims, used);
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind == Output::Kind::kValue) mark(graph, output.type, used);
+    if (output.kind != Output::Kind::kValue) continue;
+    mark(graph, output.type.dims, used);
+    mark(graph, output.type.strides, used);
   }
   return used;
 }

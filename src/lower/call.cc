@@ -113,6 +113,11 @@ int64_t Call::integer_or(ArgKey key, int64_t if_none) const {
   return is_none(key) ? if_none : integer(key);
 }
 
+std::optional<int64_t> Call::known_integer(ArgKey key) const {
+  const auto* slot = std::get_if<Slot>(&find(key).v);
+  return slot != nullptr ? state_.known_integer(*slot) : integer(key);
+}
+
 bool Call::flag(ArgKey key) const {
   const auto* b = std::get_if<bool>(&attr(key).v);
   if (b == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no bool");

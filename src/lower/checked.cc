@@ -1,4 +1,5 @@
 // Checks that decompositions state: an operand with what is wrong with it, and assertions.
+#include "base/error.h"
 #include "lower/check.h"
 
 namespace torch_pjrt::lower {
@@ -6,6 +7,18 @@ namespace {
 
 Problem::Kind kind_of(const std::string& error) {
   return error == "IndexError" ? Problem::Kind::kIndexError : Problem::Kind::kRuntimeError;
+}
+
+// The message with the sizes that it shows: "{0}" is the first.
+std::string message(const Call& c) {
+  std::string text = c.string_or("message", "");
+  const std::vector<int64_t> sizes = c.integers("sizes");
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    const std::string mark = str("{", k, "}");
+    if (const size_t at = text.find(mark); at != std::string::npos)
+      text.replace(at, mark.size(), std::to_string(sizes[k]));
+  }
+  return text;
 }
 
 // self, where no element of `bad` is true. The message may show self's element there.
@@ -17,7 +30,7 @@ std::vector<Failure> check_stated(const Call& c) {
   const Tensor self = c.any_order("self");
   const auto i64 = [&](int64_t v) { return c.wrap(c.build().constant(v, {DType::kI64, {}})); };
   const Tensor first = first_true(c, bad);
-  const Problem problem{kind_of(c.string_or("error", "")), c.string_or("message", "")};
+  const Problem problem{kind_of(c.string_or("error", "")), message(c)};
   const bool shows = self.dims() == bad.dims();
   return {{c.compare(hlo::Direction::kNe, first, i64(kNowhere)),
            shows ? element_at(c, self, first) : i64(0), problem}};

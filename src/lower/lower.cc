@@ -85,6 +85,7 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       node_of_value_(graph.num_values, -1),
       lowered_(graph.nodes.size()),
       used_(graph.num_values),
+      structural_(structural_symbols(graph)),
       result_of_input_(graph.inputs.size(), -1),
       dtypes_(graph.num_values),
       ranks_(graph.num_values) {
@@ -180,6 +181,17 @@ hlo::Value Lowering::scalar(Slot slot) {
   hlo::Value value = scalar_argument(slot.index, part(dtype));
   if (!is_complex(dtype)) return value;
   return builder_.elementwise(Op::kComplex, {value, scalar_argument(slot.index + 1, part(dtype))});
+}
+
+std::optional<int64_t> Lowering::known_integer(Slot slot) const {
+  const Scalar& scalar = graph_.scalars[slot.index];
+  if (scalar.expr < 0) return scalar.number.i;
+  std::vector<bool> used(structural_.size());
+  graph_.exprs.mark_symbols(scalar.expr, used);
+  for (size_t s = 0; s < used.size(); ++s) {
+    if (used[s] && !structural_[s]) return std::nullopt;
+  }
+  return evaluate(Size::symbolic(scalar.expr, 0));
 }
 
 bool Lowering::is_of_complex(const Arg& arg) const {

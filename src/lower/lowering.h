@@ -32,6 +32,8 @@ class Lowering {
   const Tensor& value(ValueId id);
   // A value scalar as a 0-d tensor of its kind's type: one argument, or two for a complex number.
   hlo::Value scalar(Slot slot);
+  // An int scalar, if the program's sizes decide it.
+  std::optional<int64_t> known_integer(Slot slot) const;
   Type type(ValueId id) const;
   DType dtype(ValueId id) const { return dtypes_[id]; }
   int64_t rank(ValueId id) const { return ranks_[id]; }
@@ -70,6 +72,7 @@ class Lowering {
   std::vector<int32_t> node_of_value_;   // -1: a graph input or a draw
   std::vector<bool> lowered_;            // nodes
   std::vector<bool> used_;               // values
+  std::vector<bool> structural_;         // symbols
   // HLO value -> the mutated input that it is equal to where the checks fail.
   std::map<int32_t, int32_t> kept_;
   bool permit_taken_ = false;     // by the node that is being lowered

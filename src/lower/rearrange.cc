@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lower/rule.h"
+#include "lower/slices.h"
 
 namespace torch_pjrt::lower {
 namespace {
@@ -112,32 +113,15 @@ Results unfold(const Call& c) {
   return c.reshape(c.wrap(c.build().transpose(windows, permutation)), c.result().dims);
 }
 
-// self with `src`, of its order, over its elements from `first` on along physical dim `dim`.
-Tensor overwritten(const Call& c, const Tensor& self, const Tensor& src, int64_t dim,
-                   int64_t first) {
-  hlo::Builder& b = c.build();
-  std::vector<hlo::Value> start;
-  for (int64_t d = 0; d < self.rank(); ++d)
-    start.push_back(b.constant(d == dim ? first : 0, {DType::kI64, {}}));
-  hlo::Value part = src.value;
-  if (const std::optional<Tensor> permit = c.write_permit()) {
-    const hlo::Value old = b.dynamic_slice(self.value, start, part.type.dims);
-    part = b.elementwise(Op::kSelect, {permit->value, part, old});
-  }
-  return Tensor{b.dynamic_update_slice(self.value, part, start), self.order};
-}
-
 // `src` in the place of self.select(dim, index).
 Results select_scatter(const Call& c) {
   const Tensor self = c.any_order(0);
   const int64_t dim = c.axis("dim", self.rank());
-  const int64_t at = inverse(self.order)[dim];
   Dims dims = self.dims();
-  const int64_t size = dims[dim];
-  const int64_t index = c.integer("index");
+  const Start start = start_of(c, "index", dims[dim]);
   dims[dim] = 1;
   const Tensor src = c.convert(c.reshape(c.tensor("src"), dims), self.dtype());
-  return overwritten(c, self, c.reorder(src, self.order), at, index < 0 ? index + size : index);
+  return overwritten(c, self, c.reorder(src, self.order), dim, start);
 }
 
 // `src` in the place of the slice start:end:step of `dim`.
@@ -146,27 +130,8 @@ Results slice_scatter(const Call& c) {
   const Tensor src = c.convert(c.tensor("src", self.order), self.dtype());
   const int64_t dim = c.axis("dim", self.rank());
   const int64_t size = self.dims()[dim];
-  const int64_t count = src.dims()[dim];
-  const int64_t step = c.integer("step");
-  int64_t first = c.integer_or("start", 0);
-  if (first < 0) first += size;
-  first = std::clamp<int64_t>(first, 0, size);
-  if (count == 0 || count == size) return count == 0 ? self : src;
-  hlo::Builder& b = c.build();
-  const int64_t at = inverse(self.order)[dim];
-  if (step == 1) return overwritten(c, self, src, at, first);
-  const Dims zeros(self.rank(), 0);
-  Dims low = zeros;
-  Dims high = zeros;
-  Dims gap = zeros;
-  low[at] = first;
-  gap[at] = step - 1;
-  high[at] = size - first - ((count - 1) * step + 1);
-  const auto spread = [&](const hlo::Value& v) {
-    return b.pad(v, b.constant(0, {v.type.dtype, {}}), low, high, gap);
-  };
-  const hlo::Value here = spread(b.constant(1, {DType::kBool, src.value.type.dims}));
-  return Tensor{b.elementwise(Op::kSelect, {here, spread(src.value), self.value}), self.order};
+  if (src.dims()[dim] == size) return src;
+  return overwritten(c, self, src, dim, start_of(c, "start", size), c.integer("step"));
 }
 
 // The same bits as another dtype of that width.
@@ -184,8 +149,10 @@ constexpr Entry kRules[] = {
     {"aten::diagonal", diagonal},
     {"aten::flip", flip},
     {"aten::repeat", repeat},
-    {"aten::select_scatter", select_scatter},
-    {"aten::slice_scatter", slice_scatter},
+    {"aten::select_scatter", select_scatter, {{{"index", Role::kPosition}}}},
+    {"aten::slice_scatter",
+     slice_scatter,
+     {{{"start", Role::kPosition}, {"end", Role::kPosition}}}},
     {"aten::unfold", unfold},
     {"aten::view.dtype", view_dtype},
 };

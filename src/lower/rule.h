@@ -66,6 +66,8 @@ class Call {
   bool is_structure(ArgKey key) const;                    // neither a tensor nor a value
   int64_t integer(ArgKey key) const;                      // concrete
   int64_t integer_or(ArgKey key, int64_t if_none) const;  // concrete, or the default for None
+  // An int that is structure, or a value that is the same in every call of the program.
+  std::optional<int64_t> known_integer(ArgKey key) const;
   bool flag(ArgKey key) const;
   std::vector<bool> flags(ArgKey key) const;  // a list of bools
   std::string string_or(ArgKey key, const std::string& if_none) const;
@@ -172,6 +174,7 @@ enum class Role : uint8_t {
   kStructure,
   kValue,          // an int that the program takes as an argument
   kSmallExponent,  // structure when it is ±0.5, ±1, ±2, 3 or 4, else a value
+  kPosition,       // structure when it is known at capture, else a value
 };
 
 struct RoleOf {

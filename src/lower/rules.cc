@@ -78,6 +78,7 @@ bool is_value(const std::string& op, const std::string& argument, bool is_number
     for (const RoleOf& exception : entry->exceptions) {
       if (exception.argument != argument) continue;
       if (exception.role == Role::kSmallExponent) return !is_small_exponent(number);
+      if (exception.role == Role::kPosition) return number == nullptr;
       return exception.role == Role::kValue;
     }
   }

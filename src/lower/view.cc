@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lower/rule.h"
+#include "lower/slices.h"
 
 namespace torch_pjrt::lower {
 namespace {
@@ -37,35 +38,16 @@ Results t(const Call& c) {
 Results expand(const Call& c) { return c.broadcast(c.any_order(0), c.result().dims); }
 
 Results select(const Call& c) {
-  const Tensor t = c.tensor(0);
+  const Tensor t = c.any_order(0);
   const int64_t dim = c.axis("dim", t.rank());
-  Dims start(t.rank(), 0);
-  Dims limit = t.dims();
-  int64_t index = c.integer("index");
-  if (index < 0) index += limit[dim];
-  start[dim] = index;
-  limit[dim] = index + 1;
-  return c.reshape(c.wrap(c.build().slice(t.value, start, limit, Dims(t.rank(), 1))),
-                   c.result().dims);
+  return c.reshape(sliced(c, t, dim, start_of(c, "index", t.dims()[dim]), 1), c.result().dims);
 }
 
 Results slice(const Call& c) {
   const Tensor t = c.any_order(0);
   const int64_t dim = c.axis("dim", t.rank());
-  const Dims dims = t.dims();
-  int64_t first = c.integer_or("start", 0);
-  if (first < 0) first += dims[dim];
-  first = std::clamp<int64_t>(first, 0, dims[dim]);
-  const int64_t step = c.integer("step");
-  const int64_t count = c.result().dims[dim];
-  const int64_t position = inverse(t.order)[dim];
-  Dims start(t.rank(), 0);
-  Dims limit = t.value.type.dims;
-  Dims strides(t.rank(), 1);
-  start[position] = first;
-  limit[position] = count == 0 ? first : first + (count - 1) * step + 1;
-  strides[position] = step;
-  return Tensor{c.build().slice(t.value, start, limit, strides), t.order};
+  return sliced(c, t, dim, start_of(c, "start", t.dims()[dim]), c.result().dims[dim],
+                c.integer("step"));
 }
 
 Results split_at(const Call& c, const Tensor& t, int64_t dim) {
@@ -103,8 +85,8 @@ constexpr Entry kRules[] = {
     {"aten::cat", cat},
     {"aten::expand", expand},
     {"aten::permute", permute_dims},
-    {"aten::select.int", select},
-    {"aten::slice.Tensor", slice},
+    {"aten::select.int", select, {{{"index", Role::kPosition}}}},
+    {"aten::slice.Tensor", slice, {{{"start", Role::kPosition}, {"end", Role::kPosition}}}},
     {"aten::split.Tensor", split},
     {"aten::split_with_sizes", split},
     {"aten::squeeze.dim", reshape},

@@ -120,6 +120,18 @@ TEST(CanonicalTest, KindAndClassOfScalarsAreInThem) {
   EXPECT_TRUE(set(ScalarKind::kFloat, Number::of_float(-0.0)));
 }
 
+TEST(CanonicalTest, WhichExpressionAScalarIsIsInThem) {
+  const auto with = [](int which) {
+    Graph g;
+    const ExprId s = g.exprs.add_symbol("s0");
+    const ExprId ids[] = {s, g.exprs.add(ExprOp::kAdd, {s, s})};
+    g.add_scalar(Scalar::symbolic(ScalarKind::kInt, ids[which]));
+    return canonical_bytes(g);
+  };
+  EXPECT_EQ(with(0), with(0));
+  EXPECT_NE(with(0), with(1)) << "the program may hold what the sizes decide";
+}
+
 TEST(CanonicalTest, ExpressionsAreInThem) {
   const auto with = [](ExprOp op, int64_t by) {
     Graph g;

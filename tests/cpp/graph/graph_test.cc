@@ -88,6 +88,16 @@ TEST_F(GraphTest, SymbolsOfResultsAndOfComputedOutputsAreStructural) {
   EXPECT_EQ(structural_symbols(graph_), (std::vector<bool>{false, true, true}));
 }
 
+TEST_F(GraphTest, SymbolsOfWhereTensorsLieInMemoryAreNot) {
+  graph_.add_tensor_input("x", {DType::kF32, {3}, {symbol(0)}, symbol(0)});
+  graph_.add_node("aten::slice.Tensor", {}, {{DType::kF32, {3}, {symbol(1)}, symbol(1)}}, "");
+  Output output;
+  output.kind = Output::Kind::kValue;
+  output.type = {DType::kF32, {3}, {1}, symbol(2)};
+  graph_.outputs.push_back(output);
+  EXPECT_EQ(structural_symbols(graph_), (std::vector<bool>{false, false, false}));
+}
+
 TEST_F(GraphTest, SymbolsOfNumbersAndOfViewsAreNot) {
   graph_.add_number_input("n", symbol(0));
   graph_.add_tensor_input("x", row(3));

@@ -45,6 +45,13 @@ TEST(RulesTest, ASmallExponentIsStructure) {
   EXPECT_TRUE(is_value("aten::pow.Tensor_Scalar", "exponent", true, nullptr)) << "not known yet";
 }
 
+TEST(RulesTest, APositionThatIsKnownIsStructure) {
+  const Number three = Number::of_int(3);
+  EXPECT_FALSE(is_value("aten::select.int", "index", false, &three));
+  EXPECT_TRUE(is_value("aten::select.int", "index", false, nullptr));
+  EXPECT_FALSE(is_value("aten::slice.Tensor", "step", false, nullptr));
+}
+
 TEST(RulesTest, AnExceptionNamesAnArgumentOnce) {
   for (const std::string& op : ops()) {
     std::vector<std::string_view> names;
