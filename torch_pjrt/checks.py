@@ -55,9 +55,7 @@ def checked(
     return torch.ops.torch_pjrt.checked(self, bad, error, message, sizes)
 
 
-def _within(
-    index: Tensor, low: int, size: Size, message: str, error: str = "IndexError"
-) -> Tensor:
+def _within(index: Tensor, low: int, size: Size, message: str, error: str = "IndexError") -> Tensor:
     return checked(index, (index < low) | (index >= size), message, error, [size])
 
 

@@ -176,8 +176,7 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor, at: int) -> torch.Tensor:
         """x: [1, 1, width]."""
         q, k, v = (
-            part.view(1, 1, self.heads, -1).transpose(1, 2)
-            for part in self.project(x).chunk(3, -1)
+            part.view(1, 1, self.heads, -1).transpose(1, 2) for part in self.project(x).chunk(3, -1)
         )
         self.keys[:, :, at : at + 1] = k
         self.values[:, :, at : at + 1] = v
