@@ -53,6 +53,12 @@ _OPERATORS = {
     "RoundToInt": "RoundToInt",
     "Identity": "Identity",
     "OpaqueUnaryFn_sqrt": "Sqrt",
+    "OpaqueUnaryFn_exp": "Exp",
+    "OpaqueUnaryFn_log": "Log",
+    "OpaqueUnaryFn_log2": "Log2",
+    "BitwiseFn_bitwise_and": "BitAnd",
+    "BitwiseFn_bitwise_or": "BitOr",
+    "BitwiseFn_bitwise_xor": "BitXor",
 }
 
 

@@ -17,7 +17,7 @@ struct OpFacts {
   int max_args;  // -1: any number
 };
 
-constexpr std::array<OpFacts, 37> kOps = {{
+constexpr std::array<OpFacts, 43> kOps = {{
     {"Int", 0, 0},        {"Float", 0, 0},        {"Symbol", 0, 0},     {"Add", 1, -1},
     {"Mul", 1, -1},       {"Pow", 2, 2},          {"FloorDiv", 2, 2},   {"CleanDiv", 2, 2},
     {"CeilDiv", 2, 2},    {"Mod", 2, 2},          {"PythonMod", 2, 2},  {"ModularIndexing", 3, 3},
@@ -27,7 +27,8 @@ constexpr std::array<OpFacts, 37> kOps = {{
     {"And", 1, -1},       {"Or", 1, -1},          {"Not", 1, 1},        {"ToFloat", 1, 1},
     {"IntTrueDiv", 2, 2}, {"FloatTrueDiv", 2, 2}, {"FloatPow", 2, 2},   {"FloorToInt", 1, 1},
     {"CeilToInt", 1, 1},  {"TruncToInt", 1, 1},   {"RoundToInt", 1, 1}, {"Identity", 1, 1},
-    {"Sqrt", 1, 1},
+    {"Sqrt", 1, 1},       {"Exp", 1, 1},          {"Log", 1, 1},        {"Log2", 1, 1},
+    {"BitAnd", 2, 2},     {"BitOr", 2, 2},        {"BitXor", 2, 2},
 }};
 
 // -1, 0 or 1 as a is less than, equal to or greater than b; 2 if one is NaN. An int is compared
@@ -94,6 +95,12 @@ Number integer_op(ExprOp op, std::span<const Number> args) {
       return Number::of_int(python_math::shift_right(a, b));
     case ExprOp::kModularIndexing:
       return Number::of_int(python_math::mod(python_math::floor_div(a, b), args[2].i));
+    case ExprOp::kBitAnd:
+      return Number::of_int(a & b);
+    case ExprOp::kBitOr:
+      return Number::of_int(a | b);
+    case ExprOp::kBitXor:
+      return Number::of_int(a ^ b);
     default:
       fail(Code::kInternal, "not an integer operator: ", name(op));
   }
@@ -137,6 +144,9 @@ Number apply(ExprOp op, std::span<const Number> a) {
     case ExprOp::kLShift:
     case ExprOp::kRShift:
     case ExprOp::kModularIndexing:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+    case ExprOp::kBitXor:
       return integer_op(op, a);
     case ExprOp::kAbs:
       return a[0].is_float ? Number::of_float(std::fabs(a[0].f))
@@ -175,6 +185,12 @@ Number apply(ExprOp op, std::span<const Number> a) {
       return a[0];
     case ExprOp::kSqrt:
       return Number::of_float(python_math::square_root(a[0].as_float()));
+    case ExprOp::kExp:
+      return Number::of_float(python_math::exponential(a[0].as_float()));
+    case ExprOp::kLog:
+      return Number::of_float(python_math::logarithm(a[0].as_float()));
+    case ExprOp::kLog2:
+      return Number::of_float(python_math::logarithm_2(a[0].as_float()));
     case ExprOp::kInt:
     case ExprOp::kFloat:
     case ExprOp::kSymbol:

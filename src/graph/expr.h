@@ -48,6 +48,12 @@ enum class ExprOp : uint8_t {
   kRoundToInt,
   kIdentity,
   kSqrt,
+  kExp,
+  kLog,
+  kLog2,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
 };
 
 // The operator's name as capture spells it, e.g. "FloorDiv".

@@ -19,6 +19,10 @@ void check_shift(int64_t count) {
   if (count < 0) fail(Code::kInvalid, "a size expression shifts by the negative count ", count);
 }
 
+void check_logarithm(double v) {
+  if (v <= 0) fail(Code::kInvalid, "a size expression takes the logarithm of ", v);
+}
+
 }  // namespace
 
 int64_t add(int64_t a, int64_t b) {
@@ -108,6 +112,23 @@ double power(double base, double exponent) {
 double square_root(double v) {
   if (v < 0) fail(Code::kInvalid, "a size expression takes the square root of ", v);
   return std::sqrt(v);
+}
+
+double exponential(double v) {
+  const double r = std::exp(v);
+  if (std::isinf(r) && std::isfinite(v))
+    fail(Code::kInvalid, "a size expression takes the exponential of ", v, ", which is too large");
+  return r;
+}
+
+double logarithm(double v) {
+  check_logarithm(v);
+  return std::log(v);
+}
+
+double logarithm_2(double v) {
+  check_logarithm(v);
+  return std::log2(v);
 }
 
 int64_t to_int(double v) {

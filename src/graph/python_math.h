@@ -20,6 +20,9 @@ double floor_div(double a, double b);
 double mod(double a, double b);
 double power(double base, double exponent);
 double square_root(double v);
+double exponential(double v);
+double logarithm(double v);
+double logarithm_2(double v);
 int64_t to_int(double v);  // of a whole number
 
 }  // namespace torch_pjrt::python_math

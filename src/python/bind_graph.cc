@@ -69,6 +69,9 @@ ScalarKind kind_of(const Exprs& exprs, ExprId id) {
     case ExprOp::kFloatTrueDiv:
     case ExprOp::kFloatPow:
     case ExprOp::kSqrt:
+    case ExprOp::kExp:
+    case ExprOp::kLog:
+    case ExprOp::kLog2:
       return ScalarKind::kFloat;
     case ExprOp::kEq:
     case ExprOp::kNe:
@@ -83,6 +86,9 @@ ScalarKind kind_of(const Exprs& exprs, ExprId id) {
     case ExprOp::kAdd:
     case ExprOp::kMul:
     case ExprOp::kPow:
+    case ExprOp::kFloorDiv:
+    case ExprOp::kMod:
+    case ExprOp::kPythonMod:
     case ExprOp::kMin:
     case ExprOp::kMax:
     case ExprOp::kAbs:

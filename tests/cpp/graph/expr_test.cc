@@ -36,7 +36,7 @@ class ExprTest : public testing::Test {
 };
 
 TEST_F(ExprTest, EveryOperatorIsFoundByItsName) {
-  constexpr int kCount = static_cast<int>(ExprOp::kSqrt) + 1;
+  constexpr int kCount = static_cast<int>(ExprOp::kBitXor) + 1;
   for (int k = 0; k < kCount; ++k) {
     const auto op = static_cast<ExprOp>(k);
     EXPECT_EQ(expr_op(name(op)), op) << name(op);
@@ -61,6 +61,9 @@ TEST_F(ExprTest, Arithmetic) {
   EXPECT_EQ(of(ExprOp::kAbs, -3.5), f(3.5));
   EXPECT_EQ(of(ExprOp::kIdentity, 5), i(5));
   EXPECT_EQ(of(ExprOp::kSqrt, 9), f(3));
+  EXPECT_EQ(of(ExprOp::kExp, 2), f(std::exp(2.0)));
+  EXPECT_EQ(of(ExprOp::kLog, 9), f(std::log(9.0)));
+  EXPECT_EQ(of(ExprOp::kLog2, 8), f(3));
   EXPECT_NE(error(ExprOp::kAbs, std::numeric_limits<int64_t>::min()), "");
   EXPECT_NE(error(ExprOp::kAdd, std::numeric_limits<int64_t>::max(), 1), "");
   EXPECT_EQ(error(ExprOp::kPow, 0, -1), "invalid: a size expression divides by zero");
@@ -86,14 +89,18 @@ TEST_F(ExprTest, Division) {
 }
 
 TEST_F(ExprTest, IntegerOperatorsRefuseFloats) {
-  for (const ExprOp op : {ExprOp::kCleanDiv, ExprOp::kCeilDiv, ExprOp::kLShift, ExprOp::kRShift}) {
+  for (const ExprOp op : {ExprOp::kCleanDiv, ExprOp::kCeilDiv, ExprOp::kLShift, ExprOp::kRShift,
+                          ExprOp::kBitAnd, ExprOp::kBitOr, ExprOp::kBitXor}) {
     EXPECT_EQ(error(op, 4.0, 2),
               "internal: the size expression " + std::string(name(op)) + " takes ints only");
   }
   EXPECT_NE(error(ExprOp::kModularIndexing, 4, 2, 1.0), "");
 }
 
-TEST_F(ExprTest, Shifts) {
+TEST_F(ExprTest, ShiftsAndBits) {
+  EXPECT_EQ(of(ExprOp::kBitAnd, 12, 10), i(8));
+  EXPECT_EQ(of(ExprOp::kBitOr, 12, -10), i(12 | -10));
+  EXPECT_EQ(of(ExprOp::kBitXor, 12, 10), i(6));
   EXPECT_EQ(of(ExprOp::kLShift, 3, 4), i(48));
   EXPECT_EQ(of(ExprOp::kRShift, -5, 1), i(-3));
 }

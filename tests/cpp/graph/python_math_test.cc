@@ -127,6 +127,18 @@ TEST(PythonMathTest, PowersAndRootsOfFloats) {
             "invalid: a size expression takes the square root of -1");
 }
 
+TEST(PythonMathTest, LogarithmsAndExponentials) {
+  EXPECT_EQ(logarithm(1.0), 0);
+  EXPECT_EQ(logarithm_2(0.25), -2);
+  EXPECT_EQ(exponential(0.0), 1);
+  for (const double v : {0.0, -1.0}) {
+    EXPECT_NE(error_of([=] { logarithm(v); }), "");
+    EXPECT_NE(error_of([=] { logarithm_2(v); }), "");
+  }
+  EXPECT_EQ(error_of([] { exponential(710.0); }),
+            "invalid: a size expression takes the exponential of 710, which is too large");
+}
+
 TEST(PythonMathTest, IntsOfFloats) {
   EXPECT_EQ(to_int(-3.0), -3);
   EXPECT_EQ(to_int(-0x1p63), kLeast);
