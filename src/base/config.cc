@@ -31,6 +31,8 @@ std::string cache_folder() {
   return home.starts_with('/') ? home + "/.cache/torch_pjrt" : "";
 }
 
+std::string shared_cache_folder() { return variable("TORCH_PJRT_CACHE_SHARED_DIR"); }
+
 int64_t cache_max_bytes() {
   constexpr int64_t kDefault = int64_t{4} << 30;
   const std::string text = variable("TORCH_PJRT_CACHE_MAX_BYTES");

@@ -20,6 +20,10 @@ std::string threads();
 // no such folder.
 std::string cache_folder();
 
+// TORCH_PJRT_CACHE_SHARED_DIR: a folder of programs that is read and never written to, looked at
+// after the own one; empty if not set.
+std::string shared_cache_folder();
+
 // TORCH_PJRT_CACHE_MAX_BYTES, else 4 GiB. Throws Error(kInvalid) for what isn't a number.
 int64_t cache_max_bytes();
 

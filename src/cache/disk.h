@@ -9,17 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "cache/folder.h"
 #include "cache/key.h"
 
 namespace torch_pjrt::cache {
-
-// What went wrong, for whom it may concern. No fault of the folder fails a call.
-enum class Fault : uint8_t {
-  kDamaged,  // an entry that is cut, changed, or of another version of the format
-  kUnsafe,   // a folder or entry that somebody else could have written
-  kRead,     // an entry that is there and can't be read
-  kWrite,
-};
 
 // Any number of threads and processes may use a folder at once. The content is code: a checksum
 // finds damage, not malice, so the folder and each entry must belong to the user or to root, and
@@ -27,8 +20,9 @@ enum class Fault : uint8_t {
 class Disk {
  public:
   struct Options {
-    std::string folder;     // made at the first write, for the user alone
-    int64_t max_bytes = 0;  // of all entries; the least recently used go first
+    std::string folder;              // made at the first write, for the user alone
+    int64_t max_bytes = 0;           // of all entries; the least recently used go first
+    std::string shared_folder = {};  // looked at second, and never written to; may be empty
   };
   // Called at each fault, on the thread that meets it, with a text that names the file and what to
   // do; `is_first`: of its kind.
@@ -40,18 +34,18 @@ class Disk {
   std::optional<std::string> read(const Key& key);
   // Replaces the key's value: whoever reads meanwhile gets the old one or the new one, whole.
   void write(const Key& key, std::string_view value);
-  // Removes the key's value, which turned out to be useless, and reports it as damaged.
+  // Removes the key's value, which turned out to be useless, and reports it as damaged. A value of
+  // the shared folder stays there.
   void refuse(const Key& key, const std::string& why);
 
-  const std::string& folder() const { return options_.folder; }
+  const Options& options() const { return options_; }
   // Where the key's value is, whether or not it exists.
   std::string path(const Key& key) const;
 
  private:
-  void fault(Fault kind, const std::string& text);
-  bool is_safe_folder();
-  bool make_folder();
-  void prune();
+  void report(const Problem& problem);
+  std::optional<std::string> read_from(const Folder& folder, const Key& key);
+  std::optional<Folder> make_folder();
 
   const Options options_;
   const Report report_;

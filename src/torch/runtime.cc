@@ -12,8 +12,8 @@ namespace {
 std::unique_ptr<compile::Runtime> make_runtime() {
   std::string folder = config::cache_folder();
   if (folder.empty()) return std::make_unique<compile::Runtime>();
-  return std::make_unique<compile::Runtime>(
-      cache::Disk::Options{std::move(folder), config::cache_max_bytes()});
+  return std::make_unique<compile::Runtime>(cache::Disk::Options{
+      std::move(folder), config::cache_max_bytes(), config::shared_cache_folder()});
 }
 
 }  // namespace
