@@ -108,5 +108,16 @@ def set_copy_report(callable: Callable[[list[tuple[str, str]]], None]) -> None:
     """`callable` gets the name of each input that had to be copied and the reason: "lazy",
     "not dense", "not aligned", "overlaps" or "device memory"."""
 
+def cache_settings() -> dict[str, Any]:
+    """What the environment says: `folder` ("": none), `shared_folder` ("": none), `max_bytes`."""
+
+def cache_list(folder: str, with_content: bool) -> list[dict[str, Any]] | None:
+    """The entries and unfinished files: `name`, `bytes`, `used_ns` since 1970, `is_finished`;
+    `with_content` adds `problem` ("": none) and `key`, part to bytes. None: there is no folder.
+    Raises Error (io) for a folder that isn't used."""
+
+def cache_prune(folder: str, max_bytes: int) -> tuple[int, int]:
+    """Removes entries until `max_bytes` are left (-1: none); the number and bytes removed."""
+
 def plugin_info(path: str) -> dict[str, Any]: ...
 def shutdown() -> None: ...

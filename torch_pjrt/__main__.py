@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # command -> (module that has main(arguments) -> exit status, what it does)
 _COMMANDS = {
     "bench": ("torch_pjrt.bench.cli", "compare compiled models with eager PyTorch"),
+    "cache": ("torch_pjrt.cache_command", "look after the compiled programs on disk"),
 }
 
 

@@ -9,21 +9,13 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "cache/entry.h"
 #include "cache/prune.h"
 
 namespace torch_pjrt::cache {
-namespace {
-
-std::string file_name(const Key& key) {
-  return hex(uint64_t{key.bytes().size()}).substr(8) + hex(hash(key.bytes())) +
-         std::string(kEntrySuffix);
+std::string Disk::path(const Key& key) const {
+  return options_.folder + "/" + entry_name(key.bytes());
 }
-
-}  // namespace
-
-std::string Disk::path(const Key& key) const { return options_.folder + "/" + file_name(key); }
 
 void Disk::report(const Problem& problem) {
   bool is_first = false;
@@ -37,7 +29,7 @@ void Disk::report(const Problem& problem) {
 std::optional<std::string> Disk::read_from(const Folder& folder, const Key& key) {
   if (folder.state() == Folder::State::kRefused) report(folder.problem());
   if (folder.state() != Folder::State::kUsable) return std::nullopt;
-  const std::string name = file_name(key);
+  const std::string name = entry_name(key.bytes());
   const Folder::Read read = folder.read(name);
   if (read.problem) report(*read.problem);
   if (!read.found || read.problem) return std::nullopt;
@@ -53,7 +45,7 @@ std::optional<std::string> Disk::read_from(const Folder& folder, const Key& key)
 std::optional<std::string> Disk::read(const Key& key) {
   const Folder own(options_.folder);
   if (std::optional<std::string> value = read_from(own, key)) {
-    own.touch(file_name(key));
+    own.touch(entry_name(key.bytes()));
     return value;
   }
   if (options_.shared_folder.empty()) return std::nullopt;
@@ -84,15 +76,16 @@ void Disk::write(const Key& key, std::string_view value) {
   if (static_cast<int64_t>(entry.size()) > options_.max_bytes) return;
   const std::optional<Folder> folder = make_folder();
   if (!folder) return;
-  if (const auto problem = folder->write(file_name(key), entry)) return report(*problem);
+  if (const auto problem = folder->write(entry_name(key.bytes()), entry)) return report(*problem);
   prune(*folder, options_.max_bytes);
 }
 
 void Disk::refuse(const Key& key, const std::string& why) {
   const Folder folder(options_.folder);
-  const bool removed = folder.state() == Folder::State::kUsable && folder.remove(file_name(key));
+  const bool removed =
+      folder.state() == Folder::State::kUsable && folder.remove(entry_name(key.bytes()));
   const std::string& place = removed ? options_.folder : options_.shared_folder;
-  report({Fault::kDamaged, str(place, "/", file_name(key), ": ", why,
+  report({Fault::kDamaged, str(place, "/", entry_name(key.bytes()), ": ", why,
                                removed ? "; it is removed" : "; it is ignored")});
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "cache/folder.h"
 
 namespace torch_pjrt::cache {
 namespace {
@@ -23,6 +24,11 @@ constexpr size_t kChecked = offsetof(Header, key_size);
 EntryView damaged(std::string what) { return {std::move(what), {}, {}}; }
 
 }  // namespace
+
+std::string entry_name(std::string_view key_bytes) {
+  return hex(uint64_t{key_bytes.size()}).substr(8) + hex(hash(key_bytes)) +
+         std::string(kEntrySuffix);
+}
 
 std::string to_entry(const Key& key, std::string_view value) {
   Header header;

@@ -8,6 +8,9 @@
 
 namespace torch_pjrt::cache {
 
+// The name of the file of the key with these bytes, in whatever folder.
+std::string entry_name(std::string_view key_bytes);
+
 std::string to_entry(const Key& key, std::string_view value);
 
 // Views of an entry's bytes. `damage`: what is wrong with them, or "".

@@ -1,6 +1,7 @@
 #include "cache/key.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace torch_pjrt::cache {
 namespace {
@@ -9,7 +10,36 @@ void put_size(std::string& bytes, uint64_t size) {
   bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
 }
 
+// Takes the size and then the bytes that put_size() and its caller have written.
+std::optional<std::string_view> take(std::string_view& rest) {
+  uint64_t size = 0;
+  if (rest.size() < sizeof size) return std::nullopt;
+  std::memcpy(&size, rest.data(), sizeof size);
+  rest.remove_prefix(sizeof size);
+  if (rest.size() < size) return std::nullopt;
+  const std::string_view taken = rest.substr(0, size);
+  rest.remove_prefix(size);
+  return taken;
+}
+
 }  // namespace
+
+std::optional<Key> Key::from_bytes(std::string_view bytes) {
+  Key key;
+  while (!bytes.empty()) {
+    const auto name = take(bytes);
+    const auto content = name ? take(bytes) : std::nullopt;
+    if (!content) return std::nullopt;
+    key.add(*name, *content);
+  }
+  return key;
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> Key::parts() const {
+  std::vector<std::pair<std::string_view, std::string_view>> all;
+  for (const Part& part : parts_) all.emplace_back(part.name, content(part));
+  return all;
+}
 
 void Key::add(std::string_view name, std::string_view bytes) {
   put_size(bytes_, name.size());

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace torch_pjrt::cache {
@@ -16,9 +18,15 @@ class Key {
   void add(std::string_view name, int64_t number);
   void add(std::string_view name, std::span<const int64_t> numbers);
 
+  // The key with these bytes; none if they are no key's.
+  static std::optional<Key> from_bytes(std::string_view bytes);
+
   // All parts with names and sizes: two keys are equal exactly if these are.
   const std::string& bytes() const { return bytes_; }
   bool operator==(const Key& other) const { return bytes_ == other.bytes_; }
+
+  // The parts in order: name and content, which are views.
+  std::vector<std::pair<std::string_view, std::string_view>> parts() const;
 
   // Names of the parts in which the keys differ, so that a second compile can be explained.
   friend std::vector<std::string> difference(const Key& a, const Key& b);

@@ -4,6 +4,7 @@
 NB_MODULE(_C, m) {
   // Dynamo's caches hold programs until after nanobind's check at exit.
   nanobind::set_leak_warnings(false);
+  torch_pjrt::python::bind_cache(m);
   torch_pjrt::python::bind_error(m);
   torch_pjrt::python::bind_graph(m);
   torch_pjrt::python::bind_memory(m);

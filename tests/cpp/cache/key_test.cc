@@ -37,5 +37,20 @@ TEST(Key, PartsDontRunIntoOneAnother) {
   EXPECT_FALSE(a == b);
 }
 
+TEST(Key, ComesBackFromItsBytes) {
+  const Key whole = key("g", {1, 2}, 4);
+  const auto back = Key::from_bytes(whole.bytes());
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, whole);
+  EXPECT_TRUE(difference(*back, whole).empty());
+  ASSERT_EQ(back->parts().size(), 3u);
+  EXPECT_EQ(back->parts()[0].first, "graph");
+  EXPECT_EQ(back->parts()[0].second, "g");
+  for (size_t size = 1; size < whole.bytes().size(); ++size) {
+    const auto cut = Key::from_bytes(std::string_view(whole.bytes()).substr(0, size));
+    EXPECT_TRUE(!cut || cut->parts().size() < 3) << size;  // a cut between two parts is a key
+  }
+}
+
 }  // namespace
 }  // namespace torch_pjrt::cache

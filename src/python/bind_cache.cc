@@ -1,0 +1,75 @@
+// The folder of programs that outlive the process, for `python -m torch_pjrt cache`.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "base/config.h"
+#include "base/error.h"
+#include "cache/folder.h"
+#include "cache/prune.h"
+#include "cache/survey.h"
+#include "python/bind.h"
+
+namespace torch_pjrt::python {
+namespace {
+
+namespace nb = nanobind;
+
+using State = cache::Folder::State;
+
+nb::dict settings() {
+  nb::dict d;
+  d["folder"] = config::cache_folder();
+  d["shared_folder"] = config::shared_cache_folder();
+  d["max_bytes"] = config::cache_max_bytes();
+  return d;
+}
+
+void check(const cache::Folder& folder) {
+  if (folder.state() == State::kRefused) fail(Code::kIo, folder.problem().text);
+}
+
+nb::dict described(const cache::Surveyed& found) {
+  nb::dict parts;
+  for (const auto& [name, content] : found.key.parts()) {
+    parts[nb::str(name.data(), name.size())] = nb::bytes(content.data(), content.size());
+  }
+  nb::dict d;
+  d["name"] = found.file.name;
+  d["bytes"] = found.file.bytes;
+  d["used_ns"] = found.file.used_ns;
+  d["is_finished"] = found.file.is_finished;
+  d["problem"] = found.problem;
+  d["key"] = parts;
+  return d;
+}
+
+nb::object list(const std::string& path, bool with_content) {
+  const cache::Folder folder(path);
+  check(folder);
+  if (folder.state() == State::kAbsent) return nb::none();
+  nb::list all;
+  for (const cache::Surveyed& found : cache::survey(folder, with_content)) {
+    all.append(described(found));
+  }
+  return all;
+}
+
+std::pair<int64_t, int64_t> prune(const std::string& path, int64_t max_bytes) {
+  const cache::Folder folder(path);
+  check(folder);
+  if (folder.state() == State::kAbsent) return {0, 0};
+  const cache::Removed removed = cache::prune(folder, max_bytes);
+  return {removed.entries, removed.bytes};
+}
+
+}  // namespace
+
+void bind_cache(nb::module_& m) {
+  m.def("cache_settings", &settings);
+  m.def("cache_list", &list, nb::arg("folder"), nb::arg("with_content"));
+  m.def("cache_prune", &prune, nb::arg("folder"), nb::arg("max_bytes"));
+}
+
+}  // namespace torch_pjrt::python
