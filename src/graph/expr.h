@@ -56,6 +56,8 @@ enum class ExprOp : uint8_t {
   kBitXor,
 };
 
+inline constexpr ExprOp kLastExprOp = ExprOp::kSqrt;
+
 // The operator's name as capture spells it, e.g. "FloorDiv".
 std::string_view name(ExprOp op);
 
