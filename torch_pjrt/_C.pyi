@@ -72,6 +72,17 @@ class Graph:
     def add_output_none(self) -> None: ...
     def add_mutation(self, input: int, value: int) -> None:
         """The memory of input `input` holds the value when the program is complete."""
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(content: bytes) -> Graph:
+        """Raises Error: "io" for bytes that aren't a sound graph's, "unsupported" for an op without
+        a rule."""
+    def symbols(self) -> list[str]: ...
+    def evaluate(self, symbols: list[int]) -> list[int | float]:
+        """The number outputs, for values of symbols() in their order."""
+    def output_kinds(self) -> list[str]:
+        """Of each output that is returned: "value", "input", "view", "part", "same", "number" or
+        "none"."""
 
 class Program:
     _boxed_call: bool
@@ -82,10 +93,21 @@ class Program:
         overrides: dict[str, bool | int | float | str],
         disk_cache: bool = True,
         freeze: bool = False,
-    ) -> None: ...
+        stored: dict[bytes, bytes] = ...,
+    ) -> None:
+        """stored: programs that are looked up before the disk's, as store() gives them."""
+    def store(self, inputs: list[Any]) -> tuple[bytes, bytes]:
+        """The program for these inputs, compiled and not run: its key, and the program."""
+
     def __call__(self, inputs: list[Any]) -> list[torch.Tensor | int | float | bool | None]: ...
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
+
+GRAPH_VERSION: int
+"""Of the bytes of a Graph."""
+
+def unsafe_reason(descriptor: int) -> str:
+    """Why somebody else could have written an open file, or "": its content would be run."""
 
 def has_rule(op: str) -> bool: ...
 def ops() -> list[str]: ...

@@ -80,21 +80,35 @@ std::string shape_key(const std::vector<bool>& structural, const lower::Signatur
   return key.bytes();
 }
 
+lower::Options lowering_options(lower::Precision precision, const Device& device) {
+  lower::Options options;
+  options.platform = device.client().platform_name();
+  options.precision = precision;
+  options.donate = device.client().host_memory().donated_out;
+  return options;
+}
+
+// Throws Error where the bytes are no program that the plugin loads.
+std::shared_ptr<Compiled> restore(std::string_view bytes, const Device& device) {
+  Stored stored = from_bytes(bytes);
+  auto compiled = std::make_shared<Compiled>();
+  compiled->origin = run::Origin::kDisk;
+  compiled->program = std::move(stored.program);
+  compiled->executable = device.client().deserialize(stored.executable);
+  if (compiled->executable->num_outputs() != compiled->program.results.size()) {
+    fail(Code::kIo, "the executable has ", compiled->executable->num_outputs(), " results, not ",
+         compiled->program.results.size());
+  }
+  return compiled;
+}
+
 // What an earlier process stored; null if there is nothing that the plugin loads.
 std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
                                cache::Disk& disk) {
   const std::optional<std::string> bytes = disk.read(key);
   if (!bytes) return nullptr;
   try {
-    Stored stored = from_bytes(*bytes);
-    auto compiled = std::make_shared<Compiled>();
-    compiled->origin = run::Origin::kDisk;
-    compiled->program = std::move(stored.program);
-    compiled->executable = device.client().deserialize(stored.executable);
-    if (compiled->executable->num_outputs() != compiled->program.results.size()) {
-      fail(Code::kIo, "the executable has ", compiled->executable->num_outputs(), " results, not ",
-           compiled->program.results.size());
-    }
+    auto compiled = restore(*bytes, device);
     runtime.log().write("compile", str("loaded from ", disk.path(key)));
     return compiled;
   } catch (const Error& error) {
@@ -103,7 +117,22 @@ std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runt
   }
 }
 
-void store(const cache::Key& key, const Compiled& compiled, Runtime& runtime, cache::Disk& disk) {
+// The same of the programs that came with the graph.
+std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
+                               const StoredPrograms& programs) {
+  const auto found = programs.find(key.bytes());
+  if (found == programs.end()) return nullptr;
+  try {
+    return restore(found->second, device);
+  } catch (const Error& error) {
+    runtime.log().write("warning", str("a program that came with its graph is not used, and "
+                                       "compiled anew: ",
+                                       error.what()));
+    return nullptr;
+  }
+}
+
+void keep(const cache::Key& key, const Compiled& compiled, Runtime& runtime, cache::Disk& disk) {
   std::string executable;
   try {
     executable = compiled.executable->serialize();
@@ -172,8 +201,7 @@ Entry* Program::look_up(const std::string& shape_key) const {
   return found == entries_.end() ? nullptr : found->second.get();
 }
 
-Program::Found Program::find(std::span<const Argument> arguments, lower::Precision precision,
-                             run::HostLock& lock) {
+lower::Signature Program::signature(std::span<const Argument> arguments) const {
   lower::Signature signature{binding_.bind(*graph_, arguments), {}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     const run::HostTensor& t = arguments[i].tensor;
@@ -182,6 +210,12 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
                                          : order_of(*graph_, i, Dims(t.dims.begin(), t.dims.end()),
                                                     Dims(t.strides.begin(), t.strides.end())));
   }
+  return signature;
+}
+
+Program::Found Program::find(std::span<const Argument> arguments, lower::Precision precision,
+                             run::HostLock& lock) {
+  const lower::Signature signature = this->signature(arguments);
   const std::string key = shape_key(structural_, signature, precision);
   Runtime::check_process();
   Found found{look_up(key), run::Origin::kMemory};
@@ -213,23 +247,26 @@ std::string Program::reason(const cache::Key& key) {
   return text;
 }
 
+cache::Key Program::key(const lower::Signature& signature, const lower::Options& options,
+                        const Device& device) const {
+  return program_key(graph_bytes_, structural_, signature, options,
+                     device.overrides(options_.overrides), device);
+}
+
 std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& signature,
                                                     lower::Precision precision, Device& device,
                                                     run::HostLock& lock) {
-  lower::Options options;
-  options.platform = device.client().platform_name();
-  options.precision = precision;
-  options.donate = device.client().host_memory().donated_out;
-  const cache::Key key = program_key(graph_bytes_, structural_, signature, options,
-                                     device.overrides(options_.overrides), device);
+  const lower::Options options = lowering_options(precision, device);
+  const cache::Key key = this->key(signature, options, device);
   // Copies, since the compile may outlive this call and the Program.
   auto make = [graph = graph_, signature, options, overrides = options_.overrides, &device,
-               &runtime = runtime_, disk = options_.disk_cache ? runtime_.disk() : nullptr, key,
-               why = reason(key)] {
-    std::shared_ptr<Compiled> program = disk ? load(key, device, runtime, *disk) : nullptr;
+               &runtime = runtime_, disk = options_.disk_cache ? runtime_.disk() : nullptr,
+               stored = options_.stored, key, why = reason(key)] {
+    std::shared_ptr<Compiled> program = stored ? load(key, device, runtime, *stored) : nullptr;
+    if (!program && disk) program = load(key, device, runtime, *disk);
     if (program) return program;
     program = compile_now(*graph, signature, options, overrides, device, runtime.log(), why);
-    if (disk) store(key, *program, runtime, *disk);
+    if (disk) keep(key, *program, runtime, *disk);
     release_free_memory();
     return program;
   };
@@ -331,6 +368,19 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
   entry->callable = std::make_unique<run::Callable>(
       device.client(), compiled.executable, std::move(program_arguments), types, runtime_.stats());
   return entry;
+}
+
+StoredPrograms::value_type Program::store(std::span<const Argument> arguments,
+                                          lower::Precision precision, run::HostLock& lock) {
+  const lower::Signature given = signature(arguments);
+  Runtime::check_process();
+  const run::Reacquire reacquire(lock);
+  lock.release();
+  Device& device = runtime_.device(options_.plugin_path);
+  const lower::Signature signature = relaid(given, device);
+  const auto compiled = wait_for_compile(signature, precision, device, lock);
+  return {key(signature, lowering_options(precision, device), device).bytes(),
+          to_bytes({compiled->program, compiled->executable->serialize()})};
 }
 
 std::vector<int64_t> Program::symbols(const Entry& entry,

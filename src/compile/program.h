@@ -19,11 +19,15 @@
 
 namespace torch_pjrt::compile {
 
+// Programs that come with a graph: the bytes of a key to those of a Stored.
+using StoredPrograms = std::unordered_map<std::string, std::string>;
+
 struct Options {
   std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
   std::vector<pjrt::Override> overrides;
   bool disk_cache = true;  // if the Runtime has one
   bool freeze = false;     // later writes to weights needn't be seen
+  std::shared_ptr<const StoredPrograms> stored = nullptr;  // looked at first
 };
 
 // The program for one set of sizes and layouts.
@@ -71,6 +75,11 @@ class Program {
   // Throws Error(kInvalid) where an argument isn't what the graph says. Tensors must be dense.
   Found find(std::span<const Argument> arguments, lower::Precision precision, run::HostLock& lock);
 
+  // The program for these arguments, compiled if it isn't there, as an element of StoredPrograms.
+  // Throws Error(kPlugin) where the plugin can't store it.
+  StoredPrograms::value_type store(std::span<const Argument> arguments, lower::Precision precision,
+                                   run::HostLock& lock);
+
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
 
@@ -86,6 +95,9 @@ class Program {
   void report(std::span<const run::Copied> copied);
 
  private:
+  lower::Signature signature(std::span<const Argument> arguments) const;
+  cache::Key key(const lower::Signature& signature, const lower::Options& options,
+                 const Device& device) const;
   Entry* look_up(const std::string& shape_key) const;
   std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
                                              lower::Precision precision, Device& device,

@@ -1,6 +1,7 @@
 // The folder of programs that outlive the process, for `python -m torch_pjrt cache`.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -64,9 +65,16 @@ std::pair<int64_t, int64_t> prune(const std::string& path, int64_t max_bytes) {
   return {removed.entries, removed.bytes};
 }
 
+std::string unsafe_reason(int descriptor) {
+  struct stat status = {};
+  if (fstat(descriptor, &status) != 0) return "can't be looked at";
+  return S_ISREG(status.st_mode) ? cache::unsafe_reason(status) : "is no regular file";
+}
+
 }  // namespace
 
 void bind_cache(nb::module_& m) {
+  m.def("unsafe_reason", &unsafe_reason, nb::arg("descriptor"));
   m.def("cache_settings", &settings);
   m.def("cache_list", &list, nb::arg("folder"), nb::arg("with_content"));
   m.def("cache_prune", &prune, nb::arg("folder"), nb::arg("max_bytes"));

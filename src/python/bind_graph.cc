@@ -3,11 +3,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <optional>
 #include <tuple>
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "graph/serialize.h"
 #include "lower/lower.h"
 #include "python/bind.h"
 
@@ -318,6 +320,53 @@ void bind_outputs(nb::class_<Graph>& graph) {
       .def("add_output_none", [](Graph& g) { add_output(g, {}); });
 }
 
+Graph from_bytes(const nb::bytes& content) {
+  Graph graph = graph_from_bytes({content.c_str(), content.size()});
+  for (const Node& node : graph.nodes) {
+    if (!lower::has_rule(node.op)) fail(Code::kUnsupported, node.op, " has no lowering rule");
+  }
+  return graph;
+}
+
+// The number outputs, for values of the symbols in their order.
+std::vector<nb::object> evaluate(const Graph& graph, const std::vector<int64_t>& symbols) {
+  if (symbols.size() != graph.exprs.symbols().size()) {
+    fail(Code::kInvalid, "the graph has ", graph.exprs.symbols().size(), " symbols, got ",
+         symbols.size(), " values");
+  }
+  std::vector<nb::object> values;
+  for (const Output& output : graph.outputs) {
+    const Scalar& s = output.number;
+    const Number n = s.expr < 0 ? s.number : graph.exprs.evaluate(s.expr, symbols);
+    values.push_back(n.is_float ? nb::cast(n.f) : nb::cast(n.i));
+  }
+  return values;
+}
+
+std::string kind_name(const Output& output) {
+  constexpr std::array<const char*, 7> kNames = {"value", "input",  "view", "part",
+                                                 "same",  "number", "none"};
+  return kNames.at(static_cast<size_t>(output.kind));
+}
+
+void bind_storing(nb::class_<Graph>& graph) {
+  graph
+      .def("to_bytes",
+           [](const Graph& g) {
+             const std::string content = to_bytes(g);
+             return nb::bytes(content.data(), content.size());
+           })
+      .def_static("from_bytes", &from_bytes, nb::arg("content"))
+      .def("evaluate", &evaluate, nb::arg("symbols"))
+      .def("symbols", [](const Graph& g) { return g.exprs.symbols(); })
+      .def("output_kinds", [](const Graph& g) {
+        std::vector<std::string> kinds;
+        for (const Output& output : g.outputs) kinds.push_back(kind_name(output));
+        kinds.resize(kinds.size() - static_cast<size_t>(g.num_hidden));
+        return kinds;
+      });
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& m) {
@@ -340,7 +389,9 @@ void bind_graph(nb::module_& m) {
   graph.def(nb::init<>()).def("__str__", [](const Graph& g) { return print(g); });
   bind_building(graph);
   bind_outputs(graph);
+  bind_storing(graph);
 
+  m.attr("GRAPH_VERSION") = kGraphVersion;
   m.def("has_rule", &lower::has_rule, nb::arg("op"));
   m.def("ops", &lower::ops);
   m.def(

@@ -3,6 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
+#include <string>
+
 #include "base/error.h"
 #include "compile/program.h"
 #include "python/bind.h"
@@ -32,9 +35,20 @@ pjrt::Override to_override(nb::handle name, nb::handle value) {
   return o;
 }
 
+std::string to_string(nb::handle bytes) {
+  const auto content = nb::cast<nb::bytes>(bytes);
+  return {content.c_str(), content.size()};
+}
+
 void make_program(compile::Program* self, const Graph& graph, std::string plugin,
-                  const nb::dict& overrides, bool disk_cache, bool freeze) {
+                  const nb::dict& overrides, bool disk_cache, bool freeze,
+                  const nb::dict& stored) {
   compile::Options options{std::move(plugin), {}, disk_cache, freeze};
+  if (stored.size() > 0) {
+    auto programs = std::make_shared<compile::StoredPrograms>();
+    for (const auto [key, bytes] : stored) programs->emplace(to_string(key), to_string(bytes));
+    options.stored = std::move(programs);
+  }
   for (const auto [name, value] : overrides) options.overrides.push_back(to_override(name, value));
   new (self) compile::Program(graph, aten::runtime(), std::move(options));
 }
@@ -45,13 +59,19 @@ void bind_program(nb::module_& m) {
   // AOTAutograd's boxed convention wants the attribute _boxed_call on the instance.
   nb::class_<compile::Program>(m, "Program", nb::dynamic_attr())
       .def("__init__", &make_program, nb::arg("graph"), nb::arg("plugin"), nb::arg("overrides"),
-           nb::arg("disk_cache") = true, nb::arg("freeze") = false)
+           nb::arg("disk_cache") = true, nb::arg("freeze") = false, nb::arg("stored") = nb::dict())
       .def(
           "__call__",
           [](compile::Program& program, nb::handle list) {
             PyObject* outputs = call_boxed(program, list.ptr());
             if (!outputs) throw nb::python_error();
             return nb::steal(outputs);
+          },
+          nb::arg("inputs"))
+      .def(
+          "store",
+          [](compile::Program& program, nb::handle list) {
+            return nb::steal(store_boxed(program, list.ptr()));
           },
           nb::arg("inputs"));
   m.def("lower_text", &compile::lower_text, nb::arg("graph"),

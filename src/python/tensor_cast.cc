@@ -42,6 +42,22 @@ aten::Argument argument(PyObject* object, Py_ssize_t i) {
   return {nullptr, number};
 }
 
+// Of a tuple, which keeps the tensors.
+std::vector<aten::Argument> arguments_of(PyObject* tuple) {
+  const Py_ssize_t size = PyTuple_GET_SIZE(tuple);
+  std::vector<aten::Argument> arguments;
+  arguments.reserve(static_cast<size_t>(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    arguments.push_back(argument(PyTuple_GET_ITEM(tuple, i), i));
+  }
+  return arguments;
+}
+
+Ref to_bytes(const std::string& content) {
+  return checked(
+      PyBytes_FromStringAndSize(content.data(), static_cast<Py_ssize_t>(content.size())));
+}
+
 struct ToPython {
   PyObject* operator()(std::monostate) const { return Py_NewRef(Py_None); }
   PyObject* operator()(at::Tensor& tensor) const { return THPVariable_Wrap(std::move(tensor)); }
@@ -58,12 +74,7 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
   }
   // Keeps the tensors while the GIL is released, whatever becomes of the list.
   Ref held = checked(PyList_AsTuple(list));
-  const Py_ssize_t size = PyTuple_GET_SIZE(held.get());
-  std::vector<aten::Argument> arguments;
-  arguments.reserve(static_cast<size_t>(size));
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    arguments.push_back(argument(PyTuple_GET_ITEM(held.get(), i), i));
-  }
+  const std::vector<aten::Argument> arguments = arguments_of(held.get());
   std::vector<aten::Result> results;
   try {
     Gil gil;
@@ -82,6 +93,16 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
   }
   PyList_SetSlice(list, 0, PyList_GET_SIZE(list), nullptr);
   return outputs.release();
+}
+
+PyObject* store_boxed(compile::Program& program, PyObject* list) {
+  if (!PyList_Check(list)) {
+    fail(Code::kInvalid, "a program takes one list, got ", Py_TYPE(list)->tp_name);
+  }
+  const Ref held = checked(PyList_AsTuple(list));
+  Gil gil;
+  const auto [key, program_bytes] = aten::store(program, arguments_of(held.get()), gil);
+  return checked(PyTuple_Pack(2, to_bytes(key).get(), to_bytes(program_bytes).get())).release();
 }
 
 void align_list(PyObject* list) {

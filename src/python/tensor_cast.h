@@ -12,6 +12,9 @@ namespace torch_pjrt::python {
 // where PyTorch's code raised, or values that eager doesn't take either did.
 PyObject* call_boxed(compile::Program& program, PyObject* list);
 
+// aten::store() for a list of tensors and ints, which stays as it is: a tuple of two bytes.
+PyObject* store_boxed(compile::Program& program, PyObject* list);
+
 // aten::align() of a list of tensors.
 void align_list(PyObject* list);
 

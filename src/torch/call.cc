@@ -45,6 +45,12 @@ class Call {
     return make_outputs();
   }
 
+  compile::StoredPrograms::value_type store() {
+    read_arguments();
+    make_dense();
+    return program_.store(arguments_, matmul_precision(), lock_);
+  }
+
  private:
   std::string describe(size_t i) const {
     return i < graph_.inputs.size() ? str("input ", i, " (", graph_.inputs[i].name, ")")
@@ -266,6 +272,12 @@ class Call {
 std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
                          run::HostLock& lock) {
   return Call(program, arguments, lock).run();
+}
+
+compile::StoredPrograms::value_type store(compile::Program& program,
+                                          std::span<const Argument> arguments,
+                                          run::HostLock& lock) {
+  return Call(program, arguments, lock).store();
 }
 
 }  // namespace torch_pjrt::aten

@@ -28,4 +28,8 @@ using Result = std::variant<std::monostate, at::Tensor, bool, int64_t, double>;
 std::vector<Result> call(compile::Program& program, std::span<const Argument> arguments,
                          run::HostLock& lock);
 
+// Program::store() for these arguments, which are read as call() reads them. Nothing is run.
+compile::StoredPrograms::value_type store(compile::Program& program,
+                                          std::span<const Argument> arguments, run::HostLock& lock);
+
 }  // namespace torch_pjrt::aten
