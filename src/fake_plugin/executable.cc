@@ -102,9 +102,12 @@ void check_arguments(const Program& program, const PJRT_LoadedExecutable_Execute
 // Throws if a buffer that is to be donated is passed twice.
 void check_donation(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
   PJRT_Buffer* const* arguments = args.argument_lists[0];
+  std::vector<PJRT_Buffer*> sorted(arguments, arguments + args.num_args);
+  std::sort(sorted.begin(), sorted.end());
   for (const std::optional<size_t>& donor : program.donors) {
     if (!donor || !may_donate(*args.options, *donor)) continue;
-    if (std::count(arguments, arguments + args.num_args, arguments[*donor]) > 1) {
+    const auto same = std::equal_range(sorted.begin(), sorted.end(), arguments[*donor]);
+    if (same.second - same.first > 1) {
       fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", *donor,
            " is donated and passed a second time");
     }
