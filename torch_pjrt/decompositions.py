@@ -11,6 +11,7 @@ import torch
 from . import (
     attention,
     checks,
+    foreach,
     gradients,
     random_eager,
     random_ops,
@@ -78,4 +79,5 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     known |= rewrites.OWN | checks.decompositions()
     known |= attention.decompositions() | gradients.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
+    kept |= foreach.decompositions()
     return kept | (random_eager if random == "eager" else random_rewrites).table()

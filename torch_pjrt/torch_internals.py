@@ -23,6 +23,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._inductor import config as inductor_config
+from torch._inductor import inductor_prims
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -31,6 +32,7 @@ from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
+    "FMA",
     "EagerOutput",
     "HigherOrderOperator",
     "OpOverload",
@@ -42,6 +44,7 @@ __all__ = [
     "core_decompositions",
     "decomposition",
     "eager_outputs",
+    "foreach_ops",
     "has_backward_hooks",
     "has_gradient_hooks",
     "has_step_hooks",
@@ -63,6 +66,9 @@ __all__ = [
     "views_of_inputs",
 ]
 
+# a * b + c, of which Dynamo makes addcmul_ and its like.
+FMA = inductor_prims.fma
+
 Decompositions = Mapping[Any, Callable[..., Any]]
 
 _METADATA_OPS = frozenset(
@@ -78,6 +84,18 @@ def core_decompositions() -> dict[Any, Callable[..., Any]]:
 def decomposition(op: OpOverload) -> Callable[..., Any]:
     """torch's decomposition of an op outside of that set."""
     return decomposition_table[op]
+
+
+def foreach_ops() -> list[OpOverload]:
+    """The functional ops on lists of tensors, torch._foreach_*."""
+    found = []
+    for schema in torch._C._jit_get_all_schemas():
+        name, overload = schema.name, schema.overload_name
+        if not name.startswith("aten::_foreach_") or name.endswith("_") or "out" in overload:
+            continue
+        packet = getattr(torch.ops.aten, name.removeprefix("aten::"))
+        found.append(getattr(packet, overload or "default"))
+    return found
 
 
 def compile_with_autograd(
