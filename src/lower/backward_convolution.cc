@@ -59,7 +59,7 @@ class ConvolutionGradient {
     const Tensor grad = c_.convert(is_transposed_ ? wide_ : narrow_, dtype());
     std::vector<int64_t> axes = {0};
     for (int64_t d = 2; d < rank_; ++d) axes.push_back(d);
-    return c_.reduce(Op::kAdd, grad, 0, axes);
+    return c_.sum(grad, axes);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "lower/lowering.h"
 #include "lower/rules.h"
+#include "lower/sum.h"
 
 namespace torch_pjrt::lower {
 namespace {
@@ -21,6 +22,15 @@ void list_values(const Arg& arg, std::vector<T>& out) {
   } else if (const auto* v = std::get_if<T>(&arg.v)) {
     out.push_back(*v);
   }
+}
+
+std::vector<int64_t> positions_of(const std::vector<int64_t>& axes, const Order& order) {
+  std::vector<int64_t> positions;
+  for (size_t k = 0; k < order.size(); ++k) {
+    if (std::ranges::find(axes, order[k]) != axes.end())
+      positions.push_back(static_cast<int64_t>(k));
+  }
+  return positions;
 }
 
 // torch.result_type of operands: dims count more than 0-d tensors, these more than Python numbers,
@@ -375,12 +385,14 @@ Tensor Call::reduce(Op op, const Tensor& t, double init, const std::vector<int64
 
 Tensor Call::reduce(Op op, const Tensor& t, const hlo::Value& init,
                     const std::vector<int64_t>& axes) const {
-  std::vector<int64_t> positions;
-  for (size_t k = 0; k < t.order.size(); ++k) {
-    if (std::ranges::find(axes, t.order[k]) != axes.end())
-      positions.push_back(static_cast<int64_t>(k));
-  }
-  return {build().reduce(op, t.value, init, positions), without(t.order, axes)};
+  return {build().reduce(op, t.value, init, positions_of(axes, t.order)), without(t.order, axes)};
+}
+
+Tensor Call::sum(const Tensor& t, const std::vector<int64_t>& axes) const {
+  // Beside f32 arithmetic on a CPU, the few additions in f64 cost nothing.
+  const bool widens = options().platform == "cpu";
+  const DType wide = widens ? promote(t.dtype(), DType::kF64) : t.dtype();
+  return {lower::sum(build(), t.value, positions_of(axes, t.order), wide), without(t.order, axes)};
 }
 
 Tensor Call::keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const {

@@ -29,12 +29,12 @@ Shifted shifted(const Call& c) {
 Results softmax(const Call& c) {
   const Shifted s = shifted(c);
   const Tensor e = c.emit(Op::kExponential, {s.x});
-  return c.emit(Op::kDivide, {e, spread(c, c.reduce(Op::kAdd, e, 0, s.axes), s.axes, e)});
+  return c.emit(Op::kDivide, {e, spread(c, c.sum(e, s.axes), s.axes, e)});
 }
 
 Results log_softmax(const Call& c) {
   const Shifted s = shifted(c);
-  const Tensor total = c.reduce(Op::kAdd, c.emit(Op::kExponential, {s.x}), 0, s.axes);
+  const Tensor total = c.sum(c.emit(Op::kExponential, {s.x}), s.axes);
   return c.emit(Op::kSubtract, {s.x, spread(c, c.emit(Op::kLog, {total}), s.axes, s.x)});
 }
 
@@ -51,7 +51,7 @@ Results native_layer_norm(const Call& c) {
     elements *= static_cast<double>(dims[d]);
   }
   const auto mean_of = [&](const Tensor& t) {
-    const Tensor total = c.reduce(Op::kAdd, t, 0, axes);
+    const Tensor total = c.sum(t, axes);
     return c.emit(Op::kDivide, {total, c.splat_like(total, elements)});
   };
   const Tensor mean = mean_of(x);

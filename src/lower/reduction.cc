@@ -15,11 +15,6 @@ Tensor kept(const Call& c, const Tensor& r, int64_t rank, const std::vector<int6
   return c.flag("keepdim") && rank > 0 ? c.keep_dims(r, axes) : r;
 }
 
-Tensor reduce_dims(const Call& c, Op op, const Tensor& t, double init,
-                   const std::vector<int64_t>& axes) {
-  return kept(c, c.reduce(op, t, init, axes), t.rank(), axes);
-}
-
 // The one axis of the op's `dim`; none for a 0-d tensor.
 std::vector<int64_t> one_axis(const Call& c, int64_t rank) {
   return rank == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{c.axis("dim", rank)};
@@ -37,11 +32,12 @@ Tensor summand(const Call& c) { return c.convert(c.any_order(0), opmath(c.result
 
 Results sum(const Call& c) {
   const Tensor t = summand(c);
-  return reduce_dims(c, Op::kAdd, t, 0, c.axes("dim", t.rank()));
+  const std::vector<int64_t> axes = c.axes("dim", t.rank());
+  return kept(c, c.sum(t, axes), t.rank(), axes);
 }
 
 Tensor mean_of(const Call& c, const Tensor& t, const std::vector<int64_t>& axes) {
-  const Tensor total = c.reduce(Op::kAdd, t, 0, axes);
+  const Tensor total = c.sum(t, axes);
   return c.emit(Op::kDivide, {total, c.splat_like(total, elements(t, axes))});
 }
 
@@ -63,7 +59,8 @@ Results product_all(const Call& c) {
 
 Results product(const Call& c) {
   const Tensor t = summand(c);
-  return reduce_dims(c, Op::kMultiply, t, 1, one_axis(c, t.rank()));
+  const std::vector<int64_t> axes = one_axis(c, t.rank());
+  return kept(c, c.reduce(Op::kMultiply, t, 1, axes), t.rank(), axes);
 }
 
 struct Moments {
@@ -77,7 +74,7 @@ Moments moments(const Call& c) {
   const Tensor mean = mean_of(c, t, axes);
   const Tensor spread = c.reorder(c.broadcast(c.keep_dims(mean, axes), t.dims()), t.order);
   const Tensor centred = c.emit(Op::kSubtract, {t, spread});
-  const Tensor total = c.reduce(Op::kAdd, c.emit(Op::kMultiply, {centred, centred}), 0, axes);
+  const Tensor total = c.sum(c.emit(Op::kMultiply, {centred, centred}), axes);
   const Tensor count = c.wrap(c.build().constant(elements(t, axes), {t.dtype(), {}}));
   const Tensor correction =
       c.is_none("correction") ? c.splat_like(count, 1) : c.scalar("correction", t.dtype());
@@ -169,7 +166,7 @@ Results vector_norm(const Call& c) {
   const double ord = c.number("ord");
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor size = c.emit(Op::kAbs, {x});
-  const auto sum_of = [&](const Tensor& t) { return c.reduce(Op::kAdd, t, 0, axes); };
+  const auto sum_of = [&](const Tensor& t) { return c.sum(t, axes); };
   const auto norm = [&]() -> Tensor {
     if (ord == infinity) return c.reduce(Op::kMaximum, size, 0, axes);
     if (ord == -infinity) return c.reduce(Op::kMinimum, size, infinity, axes);

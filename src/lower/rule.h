@@ -131,6 +131,8 @@ class Call {
   Tensor reduce(Op op, const Tensor& t, double init, const std::vector<int64_t>& axes) const;
   Tensor reduce(Op op, const Tensor& t, const hlo::Value& init,
                 const std::vector<int64_t>& axes) const;
+  // The sum over logical axes, which are dropped, with as small an error as eager's.
+  Tensor sum(const Tensor& t, const std::vector<int64_t>& axes) const;
   // Inserts size-1 dims where `axes` were dropped from a tensor of rank t.rank() + axes.size().
   Tensor keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const;
 
