@@ -174,6 +174,27 @@ std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature
   return compiled;
 }
 
+// For inputs whose memory lies as it did at capture.
+lower::Program lower_for(const Graph& graph, std::vector<int64_t> symbols) {
+  if (symbols.size() != graph.exprs.symbols().size()) {
+    fail(Code::kInvalid, "the graph has ", graph.exprs.symbols().size(), " symbols, got ",
+         symbols.size(), " values");
+  }
+  lower::Signature signature{std::move(symbols), {}};
+  for (const Input& input : graph.inputs) {
+    if (input.kind != Input::Kind::kTensor) {
+      signature.input_orders.emplace_back();
+      continue;
+    }
+    const Dims dims = evaluate(graph.exprs, input.type.dims, signature.symbols);
+    const Dims strides = evaluate(graph.exprs, input.type.strides, signature.symbols);
+    const auto order = lower::dense_order(dims, strides);
+    signature.input_orders.push_back(
+        order.value_or(lower::row_major(static_cast<int64_t>(dims.size()))));
+  }
+  return lower::lower(graph, signature, {});
+}
+
 }  // namespace
 
 Program::Program(Graph graph, Runtime& runtime, Options options)
@@ -420,22 +441,16 @@ void Program::report(std::span<const run::Copied> copied) {
 }
 
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols) {
-  lower::Signature signature{symbols ? *symbols : Binding(graph).hints(graph), {}};
-  if (signature.symbols.size() != graph.exprs.symbols().size()) {
-    fail(Code::kInvalid, "the graph has ", graph.exprs.symbols().size(), " symbols, got ",
-         signature.symbols.size(), " values");
+  return lower_for(graph, symbols ? *symbols : Binding(graph).hints(graph)).text;
+}
+
+std::optional<lower::Refusal> refusal(const Graph& graph) {
+  try {
+    lower_for(graph, Binding(graph).hints(graph));
+  } catch (const lower::Refusal& found) {
+    return found;
   }
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const SymType& type = graph.inputs[i].type;
-    const Dims dims = evaluate(graph.exprs, type.dims, signature.symbols);
-    const Dims strides = evaluate(graph.exprs, type.strides, signature.symbols);
-    const auto order = lower::dense_order(dims, strides);
-    const bool is_tensor = graph.inputs[i].kind == Input::Kind::kTensor;
-    signature.input_orders.push_back(
-        is_tensor ? order.value_or(lower::row_major(static_cast<int64_t>(dims.size())))
-                  : lower::Order());
-  }
-  return lower::lower(graph, signature, {}).text;
+  return std::nullopt;
 }
 
 }  // namespace torch_pjrt::compile

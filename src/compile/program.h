@@ -129,4 +129,7 @@ class Program {
 // The StableHLO for the given symbol values, or else for the sizes at capture.
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols);
 
+// The first node that can't be lowered for the sizes at capture, if there is one.
+std::optional<lower::Refusal> refusal(const Graph& graph);
+
 }  // namespace torch_pjrt::compile

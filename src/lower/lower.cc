@@ -73,6 +73,17 @@ Results apply(const Entry& entry, const Call& call, const Node& node) {
   }
 }
 
+// What `f` gives; a node that it finds unsupported is the graph's node `index`.
+template <class F>
+auto refusing(size_t index, const F& f) {
+  try {
+    return f();
+  } catch (const Error& e) {
+    if (e.code() != Code::kUnsupported) throw;
+    throw Refusal(index, e.what());
+  }
+}
+
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -224,10 +235,13 @@ void Lowering::lower_with_arguments(size_t index) {
 
 void Lowering::lower_checks() {
   std::vector<Failure> failures;
-  for (const Node& node : graph_.nodes) {
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
     const Entry* entry = find_rule(node.op);
     if (entry == nullptr || entry->check == nullptr) continue;
-    for (Failure& f : entry->check(Call(*this, node))) failures.push_back(std::move(f));
+    for (Failure& f : refusing(n, [&] { return entry->check(Call(*this, node)); })) {
+      failures.push_back(std::move(f));
+    }
   }
   if (failures.empty()) return;
   const Type type{DType::kI64, {}};
@@ -279,10 +293,12 @@ void Lowering::lower_node(size_t index) {
   lowered_[index] = true;
   const Node& node = graph_.nodes[index];
   const Entry* entry = is_of_complex(node) ? find_complex_rule(node.op) : find_rule(node.op);
-  if (entry == nullptr) refuse(node, "there is no rule for this op", kRewrite);
   const Call call(*this, node);
   permit_taken_ = false;
-  Results results = apply(*entry, call, node);
+  Results results = refusing(index, [&] {
+    if (entry == nullptr) refuse(node, "there is no rule for this op", kRewrite);
+    return apply(*entry, call, node);
+  });
   size_t wanted = node.results.size();
   while (wanted > 0 && !is_used(node.first_result + static_cast<ValueId>(wanted) - 1)) --wanted;
   if (results.size() > node.results.size() || results.size() < wanted) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/type.h"
 #include "graph/graph.h"
 #include "lower/order.h"
@@ -73,8 +74,20 @@ struct Program {
   std::vector<Problem> problems;
 };
 
-// Throws kUnsupported for an op without a rule, and kInternal, naming the op and both types, when a
-// rule's result isn't what the graph says.
+// The unsupported node, by its index in Graph::nodes: its op has no rule, or the rule can't do with
+// its arguments.
+class Refusal : public Error {
+ public:
+  Refusal(size_t node, const std::string& message)
+      : Error(Code::kUnsupported, message), node_(node) {}
+  size_t node() const { return node_; }
+
+ private:
+  size_t node_;
+};
+
+// Throws a Refusal for a node that can't be lowered, and kInternal, naming the op and both types,
+// when a rule's result isn't what the graph says.
 Program lower(const Graph& graph, const Signature& signature, const Options& options);
 
 // True if some rule lowers this ATen overload, e.g. "aten::add.Tensor".

@@ -1,5 +1,6 @@
 // Program: a graph that can be called.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -74,6 +75,14 @@ void bind_program(nb::module_& m) {
             return nb::steal(store_boxed(program, list.ptr()));
           },
           nb::arg("inputs"));
+  m.def(
+      "refusal",
+      [](const Graph& graph) -> std::optional<std::pair<size_t, std::string>> {
+        const auto found = compile::refusal(graph);
+        if (!found) return std::nullopt;
+        return std::pair(found->node(), std::string(found->what()));
+      },
+      nb::arg("graph"));
   m.def("lower_text", &compile::lower_text, nb::arg("graph"),
         nb::arg("symbols").none() = nb::none());
 }

@@ -24,6 +24,7 @@ nb::dict stats() {
   d["copied_inputs"] = counts.copied_inputs;
   d["relaid_inputs"] = counts.relaid_inputs;
   d["relaid_bytes"] = counts.relaid_bytes;
+  d["fallbacks"] = counts.fallbacks;
   return d;
 }
 
@@ -81,6 +82,10 @@ void bind_runtime(nb::module_& m) {
   m.def("stats", &stats);
   m.def("reset_stats", [] { aten::runtime().stats().reset(); });
   m.def("count_capture", [] { aten::runtime().stats().add(&run::Stats::captures); });
+  m.def(
+      "count_fallbacks",
+      [](int64_t ops) { aten::runtime().stats().add(&run::Stats::fallbacks, ops); },
+      nb::arg("ops"));
   m.def("set_log", &set_log, nb::arg("callable").none(), nb::arg("wants_all") = true);
   m.def("plugin_info", &plugin_info, nb::arg("path"));
   m.def("shutdown", &shut_down);

@@ -17,6 +17,7 @@ struct Counts {
   int64_t disk_faults = 0;  // entries that were refused, and programs that couldn't be stored
   int64_t host_to_device_bytes = 0;
   int64_t device_to_host_bytes = 0;
+  int64_t fallbacks = 0;      // ops that PyTorch ran because no program could
   int64_t copied_inputs = 0;  // inputs that couldn't be passed as they lie in memory
   int64_t relaid_inputs = 0;  // weights that were copied into another memory order
   int64_t relaid_bytes = 0;   // of such copies that are kept now; a reset leaves it
@@ -28,14 +29,15 @@ class Stats {
     (this->*counter).fetch_add(n, std::memory_order_relaxed);
   }
   Counts snapshot() const {
-    return {captures,      compiles,      executions,           memory_hits,
-            disk_hits,     disk_faults,   host_to_device_bytes, device_to_host_bytes,
-            copied_inputs, relaid_inputs, relaid_bytes};
+    return {captures,    compiles,             executions,           memory_hits,   disk_hits,
+            disk_faults, host_to_device_bytes, device_to_host_bytes, fallbacks,     copied_inputs,
+            relaid_inputs, relaid_bytes};
   }
   void reset() {
     for (auto* counter :
          {&captures, &compiles, &executions, &memory_hits, &disk_hits, &disk_faults,
-          &host_to_device_bytes, &device_to_host_bytes, &copied_inputs, &relaid_inputs}) {
+           &host_to_device_bytes, &device_to_host_bytes, &fallbacks, &copied_inputs,
+           &relaid_inputs}) {
       *counter = 0;
     }
   }
@@ -48,6 +50,7 @@ class Stats {
   std::atomic<int64_t> disk_faults = 0;
   std::atomic<int64_t> host_to_device_bytes = 0;
   std::atomic<int64_t> device_to_host_bytes = 0;
+  std::atomic<int64_t> fallbacks = 0;
   std::atomic<int64_t> copied_inputs = 0;
   std::atomic<int64_t> relaid_inputs = 0;
   std::atomic<int64_t> relaid_bytes = 0;

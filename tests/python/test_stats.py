@@ -25,6 +25,7 @@ NAMES = {
     "copied_inputs",
     "relaid_inputs",
     "relaid_bytes",
+    "fallbacks",
     "recompile_limits",
 }
 SCRIPT = """
