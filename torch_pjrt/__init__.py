@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .align import align_
+    from .compiler import FallbackWarning
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
     from .step import train_step
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CopyWarning",
     "Error",
+    "FallbackWarning",
     "OutOfMemoryError",
     "__version__",
     "align_",
@@ -31,6 +33,7 @@ __all__ = [
 _MODULES = {
     "CopyWarning": "copies",
     "Error": "errors",
+    "FallbackWarning": "compiler",
     "OutOfMemoryError": "errors",
     "align_": "align",
     "train_step": "step",
@@ -97,6 +100,7 @@ def stats() -> dict[str, int]:
     own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
     relaid_inputs: weights that were copied into the memory order that the device reads best.
     relaid_bytes: of such copies that are kept now; a reset leaves it.
+    fallbacks: ops that eager ran, since no program could.
     recompile_limits: functions, whatever their backend, that reached Dynamo's limit of recompiles,
     so that calls of another kind than those compiled run in eager.
     """

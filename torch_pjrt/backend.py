@@ -12,15 +12,15 @@ import torch
 from . import (
     copies,
     decompositions,
-    fx,
     logs,
     plugins,
     random_eager,
     torch_internals,
     training,
 )
+from .compiler import GraphCompiler, WholeInEager, whole_in_eager
 from .errors import CaptureError, Error
-from .options import Options, Override, parse
+from .options import Options, parse
 from .sources import function_of
 
 from . import _C  # isort: skip
@@ -51,72 +51,73 @@ def pjrt(
 
 
 def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:
-    plugin = plugins.choose(given.plugin)
-    compiler = functools.partial(
-        _program,
-        plugin=plugin,
-        overrides=dict(given.compile_overrides),
-        random=given.random,
-        disk_cache=given.disk_cache,
-        freeze=given.freeze,
-    )
+    compiler = _graph_compiler(given)
     of_function = functools.partial(
-        compiler,
+        _compiled,
+        compiler=compiler,
         names=torch_internals.input_names(gm),
         outputs=torch_internals.eager_outputs(gm),
+        random=given.random,
     )
-    of_backward = functools.partial(compiler, names=[], outputs=None)
-    return torch_internals.compile_with_autograd(
-        gm,
-        inputs,
-        forward=training.forward_compiler(of_function),
-        backward=training.backward_compiler(of_backward, function_of(gm)),
-        inference=functools.partial(of_function, keeps_weights=True),
-        partition=training.partition,
-        decompositions=decompositions.table(given.random),
-        keep_unused_random=given.random == "eager",
+    of_backward = functools.partial(
+        _compiled, compiler=compiler, names=[], outputs=None, random=given.random
     )
+    try:
+        return torch_internals.compile_with_autograd(
+            gm,
+            inputs,
+            forward=training.forward_compiler(of_function),
+            backward=training.backward_compiler(of_backward, function_of(gm)),
+            inference=functools.partial(of_function, keeps_weights=True),
+            partition=training.partition_checked(compiler.check)
+            if given.fallback == "eager"
+            else training.partition,
+            decompositions=decompositions.table(given.random),
+            keep_unused_random=given.random == "eager",
+        )
+    except WholeInEager as found:
+        return whole_in_eager(gm, found.reason)
 
 
-def _program(
+def _graph_compiler(given: Options) -> GraphCompiler:
+    plugin = plugins.choose(given.plugin)
+    overrides = dict(given.compile_overrides)
+
+    def make_program(graph: _C.Graph) -> _C.Program:
+        return _C.Program(graph, plugin, overrides, given.disk_cache, given.freeze)
+
+    return GraphCompiler(make_program, given.fallback, given.eager_ops)
+
+
+def _compiled(
     gm: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     *,
+    compiler: GraphCompiler,
     names: list[str],
     outputs: list[torch_internals.EagerOutput | None] | None,
-    plugin: str,
-    overrides: dict[str, Override],
     random: str,
-    disk_cache: bool,
-    freeze: bool,
     keeps_weights: bool = False,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training.
     `keeps_weights`: they change rarely, so that copies in another memory order pay."""
+    if keeps_weights:
+        fx.mark_weights(gm, torch_internals.static_inputs())
     logs.connect()
     _C.set_copy_report(copies.warn)
-    draws = random_eager.take_out(gm) if random == "eager" else None
-    captured = fx.capture(gm, names + draws.names if draws else names, outputs)
+    draws = None
+    if random == "eager":
+        try:
+            draws = random_eager.take_out(gm)
+        except CaptureError as error:
+            compiler = compiler.with_eager_ops(random_eager.ops_of(gm), error)
+    compiled: Any = compiler.compile(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)
-    if keeps_weights:
-        captured.graph.mark_weights(sorted(torch_internals.static_inputs()))
-    program: Any = _C.Program(captured.graph, plugin, overrides, disk_cache, freeze)
     _C.count_capture()
-    compiled = _with_constants(program, captured.constants) if captured.constants else program
     if draws and draws.steps:
         compiled = _with_draws(compiled, draws)
     compiled._boxed_call = True
     return compiled
-
-
-def _with_constants(program: Compiled, constants: list[torch.Tensor]) -> Any:
-    """The program with the tensors that its graph holds as last arguments."""
-
-    def call(arguments: list[Any]) -> list[Any]:
-        arguments.extend(constants)
-        return program(arguments)
-
-    return call
 
 
 def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:

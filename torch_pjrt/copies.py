@@ -12,7 +12,7 @@ import torch
 
 from . import _C  # isort: skip
 
-__all__ = ["CopyWarning", "listed", "warn"]
+__all__ = ["CopyWarning", "listed", "users_frame", "warn"]
 
 
 class CopyWarning(UserWarning):
@@ -67,11 +67,11 @@ def warn(copied: Sequence[tuple[str, str]]) -> None:
                 f"inputs are copied at each call because {problem}: {listed(names)}\n"
                 f"  remedy: {remedy}",
                 CopyWarning,
-                stacklevel=_users_frame(),
+                stacklevel=users_frame(),
             )
 
 
-def _users_frame() -> int:
+def users_frame() -> int:
     """The stack level, seen from the caller, of the innermost frame of the user's."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):

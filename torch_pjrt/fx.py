@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from . import random_ops, torch_internals
-from .errors import failure
+from .errors import CaptureError, failure
 from .outputs import Shared, shared_outputs
 from .sources import source_of
 from .symbols import Symbols
@@ -38,16 +38,19 @@ DTYPES = {
 _NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 # Ops on a tensor's storage: their nodes say, beside the schema's arguments, where self lies in it.
 _READS_STORAGE = frozenset({"aten::as_strided", "aten::as_strided_scatter"})
+_WEIGHT = "torch_pjrt_weight"  # key of a placeholder's meta
 # Checks of what fake tensors have already established.
 _NO_EFFECT = frozenset({"aten::_assert_tensor_metadata"})
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A graph, and the tensors that it holds: its last inputs, the same at every call."""
+    """A graph, the tensors that it holds: its last inputs, the same at every call, and the FX node
+    of each of its nodes."""
 
     graph: _C.Graph
     constants: list[torch.Tensor]
+    nodes: list[torch.fx.Node]
 
 
 def capture(
@@ -60,6 +63,13 @@ def capture(
     memory of its own.
     """
     return _Capture(gm, names, outputs).run()
+
+
+def mark_weights(gm: torch.fx.GraphModule, inputs: Collection[int]) -> None:
+    """Says that these inputs of a graph are parameters and buffers, which change rarely: copies in
+    another memory order pay."""
+    for index, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+        node.meta[_WEIGHT] = index in inputs
 
 
 class _Capture:
@@ -89,6 +99,7 @@ class _Capture:
         self._new_values: dict[int, tuple[torch.fx.Node, torch.Tensor]] = {}
         self._num_inputs = 0
         self._constants: list[torch.Tensor] = []
+        self._nodes: list[torch.fx.Node] = []  # of the Graph's
 
     def run(self) -> Captured:
         nodes = list(self._gm.graph.nodes)
@@ -105,7 +116,7 @@ class _Capture:
                 self._call(node)
             elif node.op == "output":
                 self._outputs(list(node.args[0]))
-        return Captured(self._graph, self._constants)
+        return Captured(self._graph, self._constants, self._nodes)
 
     # --- inputs
 
@@ -148,6 +159,8 @@ class _Capture:
         where = f"input {name}"
         value_id = self._graph.add_tensor_input(name, *self._type(value, where, ""))
         self._values[node] = _C.ValueRef(value_id)
+        if node.meta.get(_WEIGHT):
+            self._graph.mark_weights([self._num_inputs])
         self._inputs.setdefault(torch_internals.storage_id(value), (self._num_inputs, value))
         self._num_inputs += 1
 
@@ -250,6 +263,7 @@ class _Capture:
             _, _, strides, offset = self._type(_node(args[0]).meta["val"], name, source)
             arguments += [("self_stride", False, list(strides)), ("self_offset", False, offset)]
         first = self._graph.add_node(name, arguments, results, source)
+        self._nodes.append(node)
         refs = iter(range(first, first + len(results)))
         if many:
             self._values[node] = [
@@ -396,6 +410,90 @@ class _Capture:
             [self._symbols.size(stride, source) for stride in tensor.stride()],
             self._symbols.size(tensor.storage_offset(), source),
         )
+
+
+class _Trial(_Capture):
+    """A walk that goes on after a node that no Graph can hold, with its results as inputs."""
+
+    def __init__(self, gm: torch.fx.GraphModule, eager_ops: frozenset[str]) -> None:
+        super().__init__(gm, [], None)
+        self._eager_ops = eager_ops
+
+    def refusals(self) -> dict[torch.fx.Node, CaptureError]:
+        refused: dict[torch.fx.Node, CaptureError] = {}
+        steps = {"placeholder": self._placeholder, "get_attr": self._constant}
+        for node in self._gm.graph.find_nodes(op="placeholder"):
+            self._bind(node.meta.get("val"))
+        for node in self._gm.graph.nodes:
+            try:
+                if node.op == "call_function":
+                    self._check(node)
+                    self._call(node)
+                elif node.op in steps:
+                    steps[node.op](node)
+            except CaptureError as error:
+                if error.code != "unsupported":
+                    raise
+                if node.op == "call_function":
+                    refused[node] = error
+                self._values[node] = self._received(node, node.meta.get("val"), error)
+        return refused
+
+    def _check(self, node: torch.fx.Node) -> None:
+        if isinstance(node.target, OpOverload) and node.target.name() in self._eager_ops:
+            raise failure(
+                "unsupported",
+                what=f"{node.target.name()} is one of eager_ops",
+                at=source_of(node),
+                remedy="leave it out of options eager_ops",
+            )
+        for given in node.all_input_nodes:
+            value = self._values.get(given)
+            if isinstance(value, _Foreign) and node.target is not operator.getitem:
+                raise failure(
+                    "unsupported",
+                    what=f"{torch_internals.op_name(node.target)} reads what no program can",
+                    because=value.why,
+                    at=source_of(node),
+                    remedy=_REWRITE,
+                )
+
+    def _received(self, node: torch.fx.Node, value: Any, error: CaptureError) -> Any:
+        """What stands for the value of a refused node."""
+        if isinstance(value, list | tuple):
+            return [self._received(node, item, error) for item in value]
+        if isinstance(value, _NUMBERS):
+            if not isinstance(value, torch.SymFloat):  # which is no input of a program
+                self._bind(value)
+            return value
+        if isinstance(value, torch.Tensor):
+            self._bind(value)
+            try:
+                self._tensor_input(node, value)
+                return self._values[node]
+            except CaptureError as reason:
+                return _Foreign(str(reason).splitlines()[0])
+        return _Foreign(str(error).splitlines()[0])
+
+
+@dataclass(frozen=True)
+class _Foreign:
+    """A value that no Graph can hold."""
+
+    why: str
+
+
+def has_no_effect(node: torch.fx.Node) -> bool:
+    """Whether the node only checks what is known."""
+    return isinstance(node.target, OpOverload) and node.target.name() in _NO_EFFECT
+
+
+def refusals(
+    gm: torch.fx.GraphModule, eager_ops: frozenset[str] = frozenset()
+) -> dict[torch.fx.Node, CaptureError]:
+    """The nodes that no Graph can hold, or whose op is one of `eager_ops`, and why; each as if the
+    others ran before it."""
+    return _Trial(gm, eager_ops).refusals()
 
 
 _REWRITE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,9 @@ from .errors import failure
 
 Override = bool | int | float | str
 
-_KEYS = ("plugin", "compile_overrides", "random", "disk_cache", "freeze")
+_KEYS = ("plugin", "compile_overrides", "random", "disk_cache", "freeze", "fallback", "eager_ops")
 _RANDOM = ("default", "eager")
+_FALLBACK = ("partition", "error", "eager")
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,16 @@ class Options:
     """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler.
     random: "default", or "eager" for numbers equal to eager's. disk_cache: whether programs are
     read from and kept in the folder of the cache. freeze: whether copies of weights are taken to
-    stay right, so that later writes to the weights aren't seen."""
+    stay right, so that later writes to the weights aren't seen. fallback: what happens to a graph
+    with ops that can't be compiled. eager_ops: names of overloads that are taken for such."""
 
     plugin: str | None = None
     compile_overrides: Mapping[str, Override] = field(default_factory=dict)
     random: str = "default"
     disk_cache: bool = True
     freeze: bool = False
+    fallback: str = "partition"
+    eager_ops: frozenset[str] = frozenset()
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str, Any]) -> Options:
@@ -54,9 +58,11 @@ def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str
     return Options(
         _plugin(options.get("plugin")),
         _overrides(options.get("compile_overrides")),
-        _random(options.get("random")),
+        _one_of(_RANDOM, "random", options.get("random")),
         _flag(options, "disk_cache", default=True),
         _flag(options, "freeze", default=False),
+        _one_of(_FALLBACK, "fallback", options.get("fallback")),
+        _eager_ops(options.get("eager_ops")),
     )
 
 
@@ -81,18 +87,32 @@ def _plugin(value: Any) -> str | None:
     return str(os.fspath(value))
 
 
-def _random(value: Any) -> str:
+def _one_of(words: tuple[str, ...], key: str, value: Any) -> str:
+    """One of the words; the first is the default."""
     if value is None:
-        return "default"
+        return words[0]
     if not isinstance(value, str):
-        raise _wrong_type("random", value, "one of " + ", ".join(_RANDOM))
-    if value not in _RANDOM:
+        raise _wrong_type(key, value, "one of " + ", ".join(words))
+    if value not in words:
         raise failure(
             "invalid",
-            what=f"option random of backend 'pjrt' can't be {value!r}",
-            remedy=_nearest(value, _RANDOM) or "the values are " + ", ".join(_RANDOM),
+            what=f"option {key} of backend 'pjrt' can't be {value!r}",
+            remedy=_nearest(value, words) or "the values are " + ", ".join(words),
         )
     return value
+
+
+def _eager_ops(value: Any) -> frozenset[str]:
+    wanted = "a list of names of overloads such as 'aten::tanh' or 'aten::add.Tensor'"
+    if value is None:
+        return frozenset()
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise _wrong_type("eager_ops", value, wanted)
+    ops = frozenset(value)
+    for op in ops:
+        if not isinstance(op, str) or "::" not in op:
+            raise _wrong_type("eager_ops", op, wanted)
+    return ops
 
 
 def _flag(options: Mapping[str, Any], key: str, *, default: bool) -> bool:

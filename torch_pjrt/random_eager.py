@@ -81,19 +81,19 @@ class HostDraws:
 def take_out(gm: torch.fx.GraphModule) -> HostDraws:
     """Replaces the random nodes of a graph by new last placeholders, in the nodes' order.
 
-    Raises Error (unsupported) for one that needs a tensor which the program computes.
+    Raises Error (unsupported) for one that needs a tensor which the program computes; the graph is
+    then as it was.
     """
     placeholders = gm.graph.find_nodes(op="placeholder")
     numbers = _Numbers(placeholders)
     inputs = {node: index for index, node in enumerate(placeholders)}
-    steps, names = [], []
+    names: list[str] = []
     last = placeholders[-1] if placeholders else None
-    for node in list(gm.graph.nodes):
-        if not random_ops.is_random(node.target):
-            continue
-        steps.append(_Step(gm, node, inputs, numbers).make())
+    random = [node for node in gm.graph.nodes if random_ops.is_random(node.target)]
+    steps = [_Step(gm, node, inputs, numbers).make() for node in random]
+    for node in random:
         with _at(gm.graph, last):
-            last = gm.graph.placeholder(f"random_{len(steps)}")
+            last = gm.graph.placeholder(f"random_{len(names) + 1}")
         last.meta["val"] = node.meta["val"]
         names.append(node.name)
         node.replace_all_uses_with(last)
@@ -101,6 +101,12 @@ def take_out(gm: torch.fx.GraphModule) -> HostDraws:
     gm.graph.eliminate_dead_code()  # tensors that only gave a type
     gm.recompile()
     return HostDraws(steps, names)
+
+
+def ops_of(gm: torch.fx.GraphModule) -> frozenset[str]:
+    """The names of its random ops."""
+    nodes = [node for node in gm.graph.nodes if random_ops.is_random(node.target)]
+    return frozenset(torch_internals.op_name(node.target) for node in nodes)
 
 
 def _at(graph: torch.fx.Graph, last: torch.fx.Node | None) -> Any:

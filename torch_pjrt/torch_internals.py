@@ -6,8 +6,8 @@ torch is first imported here, so that the C++ core finds libtorch loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,11 @@ from torch._inductor import inductor_prims
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.proxy import GraphAppendingTracer, Proxy
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "ShortenTraceback",
     "allow_backward_twice",
     "argument_kind",
+    "calls_regions",
     "compile_with_autograd",
     "compile_with_gradients",
     "core_decompositions",
@@ -50,9 +54,13 @@ __all__ = [
     "has_step_hooks",
     "input_names",
     "is_nested_int",
+    "leaves",
     "memory_order",
     "note_step",
+    "number_in",
+    "op_name",
     "partition_with_recomputation",
+    "plain_eager",
     "plain_outputs",
     "reads_only_metadata",
     "real_tensors",
@@ -60,6 +68,7 @@ __all__ = [
     "static_inputs",
     "storage_id",
     "surely_equal",
+    "symbol_as_int",
     "symbolic",
     "tree_map",
     "uncompiled",
@@ -290,6 +299,46 @@ def memory_order(tensor: torch.Tensor, memory_format: torch.memory_format) -> li
 def reads_only_metadata(op: Any) -> bool:
     """Whether the op reads a tensor's sizes and not its elements."""
     return isinstance(op, OpOverload) and op.name() in _METADATA_OPS
+
+
+def symbol_as_int(like: torch.SymInt, symbol: Any) -> torch.SymInt:
+    """A symbol of the same shape environment, as a number."""
+    if like.node.expr == symbol:
+        return like
+    environment = like.node.shape_env
+    hint = environment.backed_var_to_val.get(symbol)
+    return environment.create_symintnode(symbol, hint=None if hint is None else int(hint))
+
+
+def number_in(graph: torch.fx.Graph, expression: Any, symbols: Mapping[Any, torch.fx.Node]) -> Any:
+    """Appends nodes that compute a sympy expression of symbols; gives the last one, or a number."""
+    tracer = GraphAppendingTracer(graph)
+    proxies = {symbol: Proxy(node, tracer) for symbol, node in symbols.items()}
+    made: Any = sympy_interp(PythonReferenceAnalysis, proxies, expression)
+    return made.node if isinstance(made, Proxy) else made
+
+
+def leaves(tree: Any) -> list[Any]:
+    """Of nested lists, tuples and dicts."""
+    return tree_leaves(tree)
+
+
+def calls_regions(op: Any) -> bool:
+    """Whether an op of control flow calls the graphs among its arguments as plain functions."""
+    return op in (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
+
+
+@contextmanager
+def plain_eager() -> Iterator[None]:
+    """A context in which ops run as they are in a captured graph: autograd and autocast have done
+    their part."""
+    with torch.no_grad(), torch._C._DisableAutocast():
+        yield
+
+
+def op_name(op: Any) -> str:
+    """E.g. "aten::add.Tensor"; of a function its name."""
+    return op.name() if isinstance(op, OpOverload | HigherOrderOperator) else torch.typename(op)
 
 
 def argument_kind(argument: Any) -> tuple[str, bool]:

@@ -18,6 +18,18 @@ Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
 partition = functools.partial(torch_internals.partition_with_recomputation, random_ops.is_random)
 
 
+def partition_checked(check: Callable[[torch.fx.GraphModule], None]) -> Callable[..., Any]:
+    """The same, with both graphs checked before either is compiled."""
+
+    def partition_and_check(*args: Any, **kwargs: Any) -> Any:
+        forward, backward = partition(*args, **kwargs)
+        check(forward)
+        check(backward)
+        return forward, backward
+
+    return partition_and_check
+
+
 def forward_compiler(compiler: Compiler) -> Compiler:
     """AOTAutograd's compiler for a forward that has a backward."""
 

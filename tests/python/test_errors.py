@@ -22,8 +22,9 @@ def the_next_call_is_right() -> Iterator[None]:
 
 
 def error_of(function: Callable[..., Any], *arguments: Any, **kwargs: Any) -> torch_pjrt.Error:
+    options = {"fallback": "error", **kwargs.pop("options", {})}
     with pytest.raises(torch_pjrt.Error) as caught:
-        torch.compile(function, backend="pjrt", **kwargs)(*arguments)
+        torch.compile(function, backend="pjrt", options=options, **kwargs)(*arguments)
     return caught.value
 
 
@@ -106,7 +107,7 @@ def test_a_higher_order_op() -> None:
 
 
 def test_an_error_within_a_call_leaves_nothing_compiled() -> None:
-    fast = torch.compile(torch.linalg.qr, backend="pjrt")
+    fast = torch.compile(torch.linalg.qr, backend="pjrt", options={"fallback": "error"})
     for _ in range(2):
         with pytest.raises(torch_pjrt.Error):
             fast(torch.randn(3, 3))
@@ -127,7 +128,7 @@ def test_no_memory_for_an_output() -> None:
 
 def test_the_traceback_leaves_dynamo_out() -> None:
     """Between the user's line and ours; those of Dynamo and AOTAutograd are dozens."""
-    for options in ({}, {"plugin": "/no/such.so"}):
+    for options in ({"fallback": "error"}, {"plugin": "/no/such.so"}):
         fast = torch.compile(torch.linalg.qr, backend="pjrt", options=options)
         with pytest.raises(torch_pjrt.Error) as caught:
             fast(torch.randn(3, 3))

@@ -17,18 +17,18 @@ import torch_pjrt
 GLOBAL = torch.ones(3)
 
 
-def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(fn: Callable[..., Any], fallback: str = "partition") -> Callable[..., Any]:
     torch._dynamo.reset()
     torch_pjrt.reset_stats()
-    return torch.compile(fn, backend="pjrt", dynamic=False)
+    return torch.compile(fn, backend="pjrt", dynamic=False, options={"fallback": fallback})
 
 
 def affine(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
-def by_argument(x: torch.Tensor) -> Callable[[], Any]:
-    fast = compiled(affine)
+def by_argument(x: torch.Tensor, **options: str) -> Callable[[], Any]:
+    fast = compiled(affine, **options)
     return lambda: fast(x)
 
 
@@ -62,8 +62,8 @@ def by_global(x: torch.Tensor) -> Callable[[], Any]:
     return compiled(lambda: affine(GLOBAL))
 
 
-def by_closure(x: torch.Tensor) -> Callable[[], Any]:
-    return compiled(lambda: affine(x))
+def by_closure(x: torch.Tensor, **options: str) -> Callable[[], Any]:
+    return compiled(lambda: affine(x), **options)
 
 
 def by_container(x: torch.Tensor) -> Callable[[], Any]:
@@ -293,7 +293,7 @@ REFUSED: dict[str, tuple[Callable[[], torch.Tensor], str]] = {
 def test_refused_with_a_remedy(name: str, way: Callable[..., Any]) -> None:
     make, remedy = REFUSED[name]
     with pytest.raises(torch_pjrt.Error, match=remedy) as e:
-        way(make())()
+        way(make(), fallback="error")()
     assert e.value.code == "unsupported"
 
 

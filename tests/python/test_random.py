@@ -453,4 +453,4 @@ def test_attention_with_dropout() -> None:
 )
 def test_wrong_arguments(function: Callable[[], torch.Tensor], message: str) -> None:
     with pytest.raises(torch_pjrt.Error, match=message):
-        compiled(function)()
+        torch.compile(function, backend="pjrt", options={"fallback": "error"})()

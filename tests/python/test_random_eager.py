@@ -15,10 +15,9 @@ import torch_pjrt
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.plugin]
 
 
-def compiled(function: Any, **kwargs: Any) -> Any:
-    return torch.compile(
-        function, backend="pjrt", fullgraph=True, options={"random": "eager"}, **kwargs
-    )
+def compiled(function: Any, *, fallback: str = "partition", **kwargs: Any) -> Any:
+    options = {"random": "eager", "fallback": fallback}
+    return torch.compile(function, backend="pjrt", fullgraph=True, options=options, **kwargs)
 
 
 def same(function: Callable[..., Any], *args: Any, fast: Any = None) -> None:
@@ -156,7 +155,7 @@ def test_new_seeds_compile_nothing() -> None:
 
 def test_what_depends_on_computed_tensors_is_refused() -> None:
     with pytest.raises(torch_pjrt.Error, match="computed by the program") as caught:
-        compiled(lambda x: torch.bernoulli(x * 0.5))(torch.ones(3))
+        compiled(lambda x: torch.bernoulli(x * 0.5), fallback="error")(torch.ones(3))
     assert caught.value.code == "unsupported"
     assert "aten::bernoulli" in str(caught.value)
     assert __file__ in str(caught.value)

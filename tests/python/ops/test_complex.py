@@ -28,9 +28,9 @@ def grid(parts: list[float], dtype: torch.dtype) -> torch.Tensor:
     return torch.tensor([complex(a, b) for a, b in itertools.product(parts, parts)], dtype=dtype)
 
 
-def compiled(fn: Callable[..., Any], *args: Any) -> Any:
+def compiled(fn: Callable[..., Any], *args: Any, fallback: str = "error") -> Any:
     torch._dynamo.reset()
-    return torch.compile(fn, backend="pjrt", dynamic=False)(*args)
+    return torch.compile(fn, backend="pjrt", dynamic=False, options={"fallback": fallback})(*args)
 
 
 def parts(t: torch.Tensor) -> torch.Tensor:
