@@ -12,6 +12,7 @@ import torch
 from . import (
     copies,
     decompositions,
+    fx,
     logs,
     plugins,
     random_eager,
