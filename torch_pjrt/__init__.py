@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .compiler import FallbackWarning
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
+    from .explanation import explain
     from .step import train_step
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "OutOfMemoryError",
     "__version__",
     "align_",
+    "explain",
     "reset_stats",
     "stats",
     "train_step",
@@ -36,6 +38,7 @@ _MODULES = {
     "FallbackWarning": "compiler",
     "OutOfMemoryError": "errors",
     "align_": "align",
+    "explain": "explanation",
     "train_step": "step",
 }
 

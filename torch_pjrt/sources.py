@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<name>.+)\n(?P<code>.*)')
+# What Dynamo calls the rest of a function after a break.
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -53,6 +55,7 @@ def _own(frames: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _line(frame: re.Match[str]) -> str:
-    place = f"{frame['file']}:{frame['line']} in {frame['name'].strip()}"
+    name = _RESUMED.sub(r"\1", frame["name"].strip())
+    place = f"{frame['file']}:{frame['line']} in {name}"
     code = frame["code"].strip()  # none in an interactive session
     return f"{place}: {code}" if code else place

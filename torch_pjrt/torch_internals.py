@@ -42,7 +42,9 @@ __all__ = [
     "ShortenTraceback",
     "allow_backward_twice",
     "argument_kind",
+    "break_reason",
     "calls_regions",
+    "compile_apart",
     "compile_with_autograd",
     "compile_with_gradients",
     "core_decompositions",
@@ -364,6 +366,26 @@ def compile_with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
             return fast(*args)
 
     return call
+
+
+def compile_apart(
+    function: Callable[..., Any], backend: Callable[..., Any], dynamic: bool | None
+) -> Callable[..., Any]:
+    """torch.compile that shares no compiled code, and no count of recompiles, with other uses of
+    the function."""
+    options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
+    return torch.compile(function, backend=backend, dynamic=dynamic, **options)
+
+
+def break_reason(gm: torch.fx.GraphModule) -> tuple[str, str] | None:
+    """Why a graph of Dynamo's ends before its function does, and at which line of the user's."""
+    reason = getattr(gm, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return None
+    stack = list(reason.user_stack)
+    frame = stack[-1] if stack else None
+    place = f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" if frame else ""
+    return str(reason.reason).strip().splitlines()[0], place
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
