@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
     from .explanation import explain
-    from .step import train_step
+    from .step import ThreeProgramsWarning, train_step
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Error",
     "FallbackWarning",
     "OutOfMemoryError",
+    "ThreeProgramsWarning",
     "__version__",
     "align_",
     "explain",
@@ -37,6 +38,7 @@ _MODULES = {
     "Error": "errors",
     "FallbackWarning": "compiler",
     "OutOfMemoryError": "errors",
+    "ThreeProgramsWarning": "step",
     "align_": "align",
     "explain": "explanation",
     "train_step": "step",

@@ -16,6 +16,7 @@ from . import (
     logs,
     plugins,
     random_eager,
+    sparse,
     torch_internals,
     training,
 )
@@ -112,11 +113,14 @@ def _compiled(
             draws = random_eager.take_out(gm)
         except CaptureError as error:
             compiler = compiler.with_eager_ops(random_eager.ops_of(gm), error)
+    taken = sparse.take_out(gm) if outputs is None else []
     compiled: Any = compiler.compile(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)
     _C.count_capture()
     if draws and draws.steps:
         compiled = _with_draws(compiled, draws)
+    if taken:
+        compiled = _with_sparse(compiled, taken)
     compiled._boxed_call = True
     return compiled
 
@@ -127,5 +131,14 @@ def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:
     def call(arguments: list[Any]) -> list[Any]:
         arguments.extend(draws.take(arguments))
         return program(arguments)
+
+    return call
+
+
+def _with_sparse(program: Compiled, taken: list[sparse.Sparse]) -> Any:
+    """The program with the sparse tensors that its graph doesn't hold."""
+
+    def call(arguments: list[Any]) -> list[Any]:
+        return sparse.put_back(program(arguments), taken)
 
     return call

@@ -43,8 +43,6 @@ def _embedding_bag(
     padding_idx: int = -1,
 ) -> Any:
     """The gradient of the table, from that of the bags [bags, size]."""
-    if sparse:
-        return NotImplemented
     zeros = _opmath(grad.new_zeros(())).expand(num_weights, grad.shape[1])
     if mode == _MAX:
         # Each element of a bag has a row of its own; an empty bag has none.
@@ -63,6 +61,13 @@ def _embedding_bag(
         uses = torch.zeros(num_weights, dtype=indices.dtype).index_put((indices,), one, True)
         rows = rows / uses.index_select(0, indices).unsqueeze(1)
     rows = torch.where((indices != padding_idx).unsqueeze(1), rows, 0.0)
+    if sparse:
+        return torch.sparse_coo_tensor(
+            indices.unsqueeze(0),
+            rows.to(grad.dtype),
+            (num_weights, grad.shape[1]),  # type: ignore[arg-type]
+            check_invariants=False,
+        )
     return zeros.index_put((indices,), rows, accumulate=True).to(grad.dtype)
 
 

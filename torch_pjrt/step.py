@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import CellType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from . import torch_internals
+from . import copies, step_reasons, torch_internals
 from .errors import failure
-from .optimizers import Rule, State, rule_of
+from .optimizers import SCALARS, Rule, State, rule_of
+from .three_programs import Batch, Loss, ThreePrograms, averaged
 
-__all__ = ["TrainStep", "train_step"]
-
-_STOCK = (
-    'train by the stock loop: torch.compile(model, backend="pjrt"), loss.backward(), '
-    "optimizer.step()"
-)
+__all__ = ["ThreeProgramsWarning", "TrainStep", "train_step"]
 
 
-_EMPTY_CELL = CellType()  # of a variable that isn't assigned yet
+class ThreeProgramsWarning(UserWarning):
+    """A step is three programs, as in the stock loop. The message says why."""
 
 
 class _Group(NamedTuple):
@@ -75,8 +72,9 @@ def train_step(
     keep_grads: the gradients are in p.grad after a step; otherwise p.grad is None. modules: those
     that `model` uses, if they aren't found in its closure; they are looked through for hooks.
 
-    Raises Error (unsupported) for what the stock loop has to do: another optimizer than SGD, Adam,
-    AdamW and RMSprop, complex parameters, and hooks on parameters, gradients or the optimizer.
+    Where something has to run between forward, backward and update (hooks on gradients or on the
+    optimizer, a GradScaler, sparse gradients, another optimizer), a step is those three programs,
+    and a ThreeProgramsWarning says why.
     """
     return TrainStep(
         torch_internals.uncompiled(model),
@@ -107,15 +105,33 @@ class TrainStep:
     ) -> None:
         _check_options(clip_grad_norm, accumulate, autocast)
         self._optimizer = optimizer
-        self._rule = rule_of(optimizer)
         self._accumulate = accumulate
         self._keep_grads = keep_grads
-        self._modules = modules or list(_modules_of(forward))
-        _check_modules(self._modules)
+        objects = list(step_reasons.objects_of(forward))
+        self._roots = modules or [m for m in objects if isinstance(m, torch.nn.Module)]
+        self._modules = _with_inner(self._roots)
+        self._scaler = next((o for o in objects if isinstance(o, torch.amp.GradScaler)), None)
+        self._fixed_reason = step_reasons.of_class(optimizer)
+        if self._scaler is not None and self._scaler.is_enabled():
+            self._fixed_reason = "a GradScaler looks at the gradients"
+        self._said: set[str] = set()
         self._lock = threading.Lock()
         self._ran = torch.zeros((), dtype=torch.int64)
-        whole = _whole_step(forward, loss_fn, self._rule, clip_grad_norm, autocast, keep_grads)
-        self._run = torch_internals.compile_with_gradients(whole)
+        loss_of = _loss_of(forward, loss_fn, autocast)
+        self._rule = rule_of(optimizer)
+        if self._rule is not None:
+            whole = _whole_step(loss_of, self._rule, clip_grad_norm, keep_grads)
+            self._run = torch_internals.compile_with_gradients(whole)
+        self._three_programs = ThreePrograms(
+            loss_of,
+            optimizer,
+            clip_grad_norm=clip_grad_norm,
+            keep_grads=keep_grads,
+            is_distributed=any(
+                isinstance(m, torch.nn.parallel.DistributedDataParallel) for m in self._modules
+            ),
+            scaler=self._scaler,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         batches = self._batches(args, kwargs)
@@ -126,16 +142,44 @@ class TrainStep:
                 remedy="call it outside of that",
             )
         with self._lock:
-            inputs, fresh = self._inputs()
-            before = int(self._ran)
-            try:
-                outputs, used, gradients = self._run(inputs, batches)
-            except BaseException:
-                if int(self._ran) != before:  # interrupted on the way back
-                    self._finish(inputs, fresh, None, None)
-                raise
-            self._finish(inputs, fresh, used, gradients)
-            return outputs
+            reason, before = self._reason(), int(self._ran)
+            if reason is None:
+                try:
+                    return self._one_program(batches)
+                except Exception:
+                    # Modules and hooks that are new may have made it fail to be captured.
+                    self._modules = _with_inner(self._roots)
+                    reason = self._reason() if int(self._ran) == before else None
+                    if reason is None:
+                        raise
+            if reason not in self._said:
+                self._said.add(reason)
+                message = f"train_step runs three programs a step: {reason}"
+                warnings.warn(message, ThreeProgramsWarning, stacklevel=copies.users_frame())
+            return self._three_programs(batches)
+
+    def _reason(self) -> str | None:
+        """Why this step can't be one program."""
+        return (
+            self._fixed_reason
+            or step_reasons.of_optimizer(self._optimizer)
+            or step_reasons.of_modules(self._modules)
+            or step_reasons.of_parameters(
+                p for group in self._optimizer.param_groups for p in group["params"]
+            )
+        )
+
+    def _one_program(self, batches: list[Batch]) -> Any:
+        inputs, fresh = self._inputs()
+        before = int(self._ran)
+        try:
+            outputs, used, gradients = self._run(inputs, batches)
+        except BaseException:
+            if int(self._ran) != before:  # interrupted on the way back
+                self._finish(inputs, fresh, None, None)
+            raise
+        self._finish(inputs, fresh, used, gradients)
+        return outputs
 
     def _batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._accumulate == 1:
@@ -159,27 +203,23 @@ class TrainStep:
     def _inputs(self) -> tuple[_Inputs, list[tuple[Tensor, str, Tensor]]]:
         """What the program is given, and the new state: parameter, slot, tensor."""
         rule, state = self._rule, self._optimizer.state
-        if torch_internals.has_step_hooks(self._optimizer):
-            raise _hooked("the optimizer has hooks on its step")
+        assert rule is not None
         groups: list[_Group] = []
         values: list[float] = []
         fresh: list[tuple[Tensor, str, Tensor]] = []
         for group in self._optimizer.param_groups:
-            if group.get("differentiable"):
-                raise _unsupported("differentiates through the optimizer")
             parameters = [p for p in group["params"] if p.requires_grad]
             slots = rule.slots(group)
             held: dict[str, list[Tensor]] = {slot: [] for slot in slots}
             first = []
             for p in parameters:
-                _check_parameter(p)
                 own = state.get(p, {})
                 is_new = False
                 for slot in slots:
                     tensor = own.get(slot)
                     if tensor is None:
                         is_new = True
-                        tensor = _new_state(p, slot)
+                        tensor = _new_state(p, slot, rule.start(group, slot))
                         fresh.append((p, slot, tensor))
                     held[slot].append(tensor)
                 first.append(is_new)
@@ -212,31 +252,22 @@ class TrainStep:
         torch_internals.note_step(self._optimizer)
 
 
-def _new_state(p: Tensor, slot: str) -> Tensor:
-    if slot == "step":
+def _new_state(p: Tensor, slot: str, value: float) -> Tensor:
+    if slot in SCALARS:
         dtype = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
-        return torch.zeros((), dtype=dtype)
-    return torch.zeros_like(p, memory_format=torch.preserve_format).detach()
+        return torch.full((), value, dtype=dtype)
+    return torch.full_like(p, value, memory_format=torch.preserve_format).detach()
 
 
 # --- what is traced
 
 
-def _whole_step(
+def _loss_of(
     forward: Callable[..., Any],
     loss_fn: Callable[[Any, Any], Tensor] | None,
-    rule: Rule,
-    clip_grad_norm: float | None,
     autocast: torch.dtype | None,
-    keep_grads: bool,
-) -> Callable[..., Any]:
-    """A function of _Inputs and the batches, that changes the former in place.
-
-    It returns the outputs, whether the loss depends on each parameter, and the gradients or None.
-    """
-
-    def result_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
-        """The loss, and (what else the function returns,) or ()."""
+) -> Loss:
+    def loss_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
         context: AbstractContextManager[Any] = nullcontext()
         if autocast is not None:
             context = torch.autocast("cpu", dtype=autocast)
@@ -249,28 +280,35 @@ def _whole_step(
             return loss, (aux,)
         return result, ()
 
+    return loss_of
+
+
+def _whole_step(
+    loss_of: Loss, rule: Rule, clip_grad_norm: float | None, keep_grads: bool
+) -> Callable[..., Any]:
+    """A function of _Inputs and the batches, that changes the former in place.
+
+    It returns the outputs, whether the loss depends on each parameter, and the gradients or None.
+    """
+
     def whole_step(inputs: _Inputs, batches: list[Any]) -> Any:
         parameters = [p for group in inputs.groups for p in group.parameters]
-        losses, rest = [], []
+        results = []
         totals: list[Tensor | None] = [None] * len(parameters)
         with torch.enable_grad():
             for args, kwargs in batches:
-                loss, aux = result_of(args, kwargs)
+                loss, aux = loss_of(args, kwargs)
                 if len(batches) > 1:
                     loss = loss / len(batches)
                 gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
                 totals = [_sum(t, g) for t, g in zip(totals, gradients, strict=True)]
-                losses.append(loss.detach())
-                rest.append(torch_internals.tree_map(_detached, aux))
+                results.append((loss.detach(), aux))
         with torch.no_grad():
             if clip_grad_norm is not None:
                 totals = _clipped(totals, clip_grad_norm)
             _update(rule, inputs, totals)
             inputs.ran.add_(1)
-            loss = losses[0]
-            for other in losses[1:]:
-                loss = loss + other
-            aux = rest[0] if len(rest) == 1 else torch_internals.tree_map(_stacked, *rest)
+            loss, aux = averaged(results)
         used = tuple(g is not None for g in totals)
         outputs = (loss, *aux) if aux else loss
         return outputs, used, totals if keep_grads else None
@@ -315,14 +353,6 @@ def _clipped(gradients: Sequence[Tensor | None], norm: float) -> list[Tensor | N
     return [None if g is None else g * factor.to(g.dtype) for g in gradients]
 
 
-def _detached(leaf: Any) -> Any:
-    return leaf.detach() if isinstance(leaf, Tensor) else leaf
-
-
-def _stacked(*leaves: Any) -> Any:
-    return torch.stack(leaves) if isinstance(leaves[0], Tensor) else list(leaves)
-
-
 # --- checks
 
 
@@ -349,39 +379,5 @@ def _check_options(
         )
 
 
-def _modules_of(function: Any) -> Iterator[torch.nn.Module]:
-    """The modules that a function is, is a method of, or names: in its closure or globals."""
-    cells = getattr(function, "__closure__", None) or ()
-    held = [function, getattr(function, "__self__", None)]
-    held += [cell.cell_contents for cell in cells if cell != _EMPTY_CELL]
-    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    held += [names.get(name) for name in code.co_names] if code is not None else []
-    for value in held:
-        if isinstance(value, torch.nn.Module):
-            yield value
-
-
-def _check_modules(modules: Iterable[torch.nn.Module]) -> None:
-    for root in modules:
-        for name, module in root.named_modules():
-            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-                raise _unsupported("doesn't exchange the gradients of DistributedDataParallel")
-            if torch_internals.has_backward_hooks(module):
-                raise _hooked(f"module {name or type(module).__name__} has backward hooks")
-
-
-def _check_parameter(p: Tensor) -> None:
-    if torch_internals.has_gradient_hooks(p):
-        raise _hooked(f"a parameter of shape {list(p.shape)} has hooks on its gradient")
-    if p.is_complex():
-        raise _unsupported("doesn't update complex parameters")
-    if not p.is_leaf:
-        raise _unsupported("updates parameters that are leaves only")
-
-
-def _hooked(what: str) -> Exception:
-    return failure("unsupported", what=f"train_step can't run hooks: {what}", remedy=_STOCK)
-
-
-def _unsupported(what: str) -> Exception:
-    return failure("unsupported", what=f"train_step {what}", remedy=_STOCK)
+def _with_inner(roots: Iterable[torch.nn.Module]) -> list[torch.nn.Module]:
+    return list(dict.fromkeys(m for root in roots for m in root.modules()))

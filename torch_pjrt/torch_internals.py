@@ -6,6 +6,7 @@ torch is first imported here, so that the C++ core finds libtorch loaded.
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.proxy import GraphAppendingTracer, Proxy
+from torch.nn.modules import module as nn_module
+from torch.optim import optimizer as optimizer_module
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils._sympy.interp import sympy_interp
@@ -52,7 +55,9 @@ __all__ = [
     "eager_outputs",
     "foreach_ops",
     "has_backward_hooks",
+    "has_global_backward_hooks",
     "has_gradient_hooks",
+    "has_own_step",
     "has_step_hooks",
     "input_names",
     "is_nested_int",
@@ -64,6 +69,7 @@ __all__ = [
     "partition_with_recomputation",
     "plain_eager",
     "plain_outputs",
+    "plain_step",
     "reads_only_metadata",
     "real_tensors",
     "recompile_limits",
@@ -395,8 +401,25 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return innermost_fn(function)
 
 
+def compile_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile of a function, whose recompiles count for themselves. Where Dynamo can't
+    capture a part of it, that part runs in eager."""
+    options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
+    fast = torch.compile(function, backend="pjrt", **options)
+
+    def call(*args: Any) -> Any:
+        with dynamo_config.patch(skip_nnmodule_hook_guards=False):
+            return fast(*args)
+
+    return call
+
+
 def has_backward_hooks(module: torch.nn.Module) -> bool:
     return bool(module._backward_hooks or module._backward_pre_hooks)
+
+
+def has_global_backward_hooks() -> bool:
+    return bool(nn_module._global_backward_hooks or nn_module._global_backward_pre_hooks)
 
 
 def has_gradient_hooks(parameter: torch.Tensor) -> bool:
@@ -405,7 +428,23 @@ def has_gradient_hooks(parameter: torch.Tensor) -> bool:
 
 
 def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+    return bool(
+        optimizer._optimizer_step_pre_hooks
+        or optimizer._optimizer_step_post_hooks
+        or optimizer_module._global_optimizer_pre_hooks
+        or optimizer_module._global_optimizer_post_hooks
+    )
+
+
+def has_own_step(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether this object has a step() of its own, other than the one that schedulers give it."""
+    step = vars(optimizer).get("step")
+    return step is not None and not hasattr(step, "_wrapped_by_lr_sched")
+
+
+def plain_step(optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+    """Its class's step(), without what schedulers put around it."""
+    return types.MethodType(type(optimizer).step, optimizer)
 
 
 def note_step(optimizer: torch.optim.Optimizer) -> None:
