@@ -26,7 +26,10 @@ from torch._guards import TracingContext
 from torch._inductor import config as inductor_config
 from torch._inductor import inductor_prims
 from torch._ops import HigherOrderOperator, OpOverload
-from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+from torch._prims_common import (
+    compute_elementwise_output_logical_to_physical_perm,
+    is_non_overlapping_and_dense_or_false,
+)
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.proxy import GraphAppendingTracer, Proxy
 from torch.nn.modules import module as nn_module
@@ -60,6 +63,7 @@ __all__ = [
     "has_own_step",
     "has_step_hooks",
     "input_names",
+    "is_dense",
     "is_nested_int",
     "leaves",
     "memory_order",
@@ -271,6 +275,11 @@ def surely_equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(
         statically_known_true(x == y) for x, y in zip(a, b, strict=True)
     )
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a fake tensor surely has no gaps and no overlap, in whatever order of its dims."""
+    return bool(is_non_overlapping_and_dense_or_false(tensor))
 
 
 def real_tensors() -> AbstractContextManager[Any]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from . import random_ops, torch_internals
+from . import random_ops, saved, torch_internals
 from .errors import CaptureError, Error
 
 Compiled = Callable[[list[Any]], list[Any]]
 Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
 
-# Random numbers are saved, so that the backward has the forward's.
-partition = functools.partial(torch_internals.partition_with_recomputation, random_ops.is_random)
+
+def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+    """AOTAutograd's cut of forward and backward, with what is kept between them dense.
+
+    Random numbers are saved, so that the backward has the forward's.
+    """
+    forward, backward = torch_internals.partition_with_recomputation(
+        random_ops.is_random, joint, *args, **kwargs
+    )
+    saved.make_dense(forward, backward, kwargs["num_fwd_outputs"])
+    return forward, backward
 
 
 def partition_checked(check: Callable[[torch.fx.GraphModule], None]) -> Callable[..., Any]:

@@ -354,3 +354,30 @@ def test_an_error_at_backward_names_its_forward() -> None:
     assert caught.value.code == "unsupported"
     assert "in the backward of: " in str(caught.value)
     assert "in sorted_rows" in str(caught.value)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_saved_is_not_copied(dynamic: bool) -> None:
+    """Views that are saved for the backward: with gaps, expanded, of inputs and of results."""
+
+    def f(x: Tensor, table: Tensor, index: Tensor, mask: Tensor) -> Tensor:
+        y = table[index[:, : x.shape[1]].expand(len(x), x.shape[1])] * x
+        first = y[:, 0].tanh() @ table.T  # of each row the first place
+        part = y[:, ::2] * y[:, 1::2].exp()
+        hidden = mask[:, : x.shape[1], None].expand(len(x), x.shape[1], 4)
+        return first.sum() + part.sin().sum() + torch.where(hidden, y.sin(), y).sum()
+
+    torch.manual_seed(0)
+    table = torch.randn(4, 4, requires_grad=True)
+    index, mask = torch.randint(0, 4, (1, 16)), torch.rand(1, 16) > 0.5
+    fast = compiled(f, dynamic=dynamic)
+    for batch in (3, 5):
+        x = torch.randn(batch, 8, 4, requires_grad=True)
+        for run in (f, fast):
+            x.grad = table.grad = None
+            torch_pjrt.reset_stats()
+            run(x, table, index, mask).backward()
+            if run is f:
+                expected = (x.grad, table.grad)
+        assert_close((x.grad, table.grad), expected)
+        assert torch_pjrt.stats()["copied_inputs"] == 0
