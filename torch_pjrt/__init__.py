@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
     from .explanation import explain
+    from .package_load import load
+    from .package_save import save
     from .step import ThreeProgramsWarning, train_step
 
 __version__ = "0.1.0"
@@ -27,7 +29,9 @@ __all__ = [
     "__version__",
     "align_",
     "explain",
+    "load",
     "reset_stats",
+    "save",
     "stats",
     "train_step",
 ]
@@ -41,6 +45,8 @@ _MODULES = {
     "ThreeProgramsWarning": "step",
     "align_": "align",
     "explain": "explanation",
+    "load": "package_load",
+    "save": "package_save",
     "train_step": "step",
 }
 

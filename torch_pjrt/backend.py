@@ -20,8 +20,9 @@ from . import (
     torch_internals,
     training,
 )
+from .capture_error import CaptureError
 from .compiler import GraphCompiler, WholeInEager, whole_in_eager
-from .errors import CaptureError, Error
+from .errors import Error
 from .options import Options, parse
 from .sources import function_of
 

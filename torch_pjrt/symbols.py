@@ -105,6 +105,10 @@ class Symbols:
         number = self.number(value, source)
         return number if isinstance(number, _C.Size) else int(number)
 
+    def condition(self, expression: Any) -> _C.Size:
+        """What sympy says of symbols, as a number that is 0 where it is false."""
+        return _C.Size(self._expression(expression, ""), 1)
+
     def _expression(self, expression: Any, source: str) -> int:
         if expression.is_Symbol:
             return self._graph.expr_symbol(expression.name)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from . import random_ops, saved, torch_internals
-from .errors import CaptureError, Error
+from .capture_error import CaptureError
+from .errors import Error
 
 Compiled = Callable[[list[Any]], list[Any]]
 Compiler = Callable[[torch.fx.GraphModule, Sequence[Any]], Compiled]
