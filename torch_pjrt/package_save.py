@@ -234,9 +234,7 @@ class _Capture:
         self.facts: Facts = {
             "leaves": self._leaf_facts(arguments),
             "arguments": arguments,
-            "symbols": {
-                name: self._source(name) for name in {*self.checks.symbols(), *symbols}
-            },
+            "symbols": {name: self._source(name) for name in {*self.checks.symbols(), *symbols}},
             "conditions": conditions,
             "out_spec": out_spec,
             "outputs": outputs,
@@ -507,7 +505,6 @@ class _Capture:
                 )
             found.append(place or ("value", leaf))
         return _dumped(spec, "the result"), found
-
 
     def _result(self, index: int, arguments: list[tuple[str, Any]]) -> tuple[str, Any]:
         """Where a result of the graph comes from: an input is returned itself."""

@@ -32,7 +32,7 @@ class ThreePrograms:
         is_distributed: bool,
         scaler: torch.amp.GradScaler | None,
     ) -> None:
-        self._loss_of = torch_internals.compile_apart(loss_of)
+        self._loss_of = torch_internals.compile_seeing_hooks(loss_of)
         self._optimizer = optimizer
         self._clip_grad_norm = clip_grad_norm
         self._keep_grads = keep_grads
@@ -93,7 +93,7 @@ class ThreePrograms:
         elif self._can_compile_update():
             if self._compiled_update is None:
                 step = torch_internals.plain_step(self._optimizer)
-                self._compiled_update = torch_internals.compile_apart(step)
+                self._compiled_update = torch_internals.compile_seeing_hooks(step)
             self._compiled_update()
             torch_internals.note_step(self._optimizer)
         else:

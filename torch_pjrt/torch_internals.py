@@ -49,8 +49,8 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
-    "CompiledModule",
     "FMA",
+    "CompiledModule",
     "EagerOutput",
     "HigherOrderOperator",
     "OpOverload",
@@ -62,6 +62,7 @@ __all__ = [
     "calls_regions",
     "capture_whole",
     "compile_apart",
+    "compile_seeing_hooks",
     "compile_with_autograd",
     "compile_with_gradients",
     "compiled_module",
@@ -397,7 +398,9 @@ def compile_with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_apart(
-    function: Callable[..., Any], backend: Callable[..., Any], dynamic: bool | None
+    function: Callable[..., Any],
+    backend: Callable[..., Any] | str = "pjrt",
+    dynamic: bool | None = None,
 ) -> Callable[..., Any]:
     """torch.compile that shares no compiled code, and no count of recompiles, with other uses of
     the function."""
@@ -423,11 +426,10 @@ def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return innermost_fn(function)
 
 
-def compile_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.compile of a function, whose recompiles count for themselves. Where Dynamo can't
-    capture a part of it, that part runs in eager."""
-    options: dict[str, Any] = {"isolate_recompiles": True}  # which torch's overloads lack
-    fast = torch.compile(function, backend="pjrt", **options)
+def compile_seeing_hooks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """compile_apart() of a function that calls modules, whose hooks are guarded too. Where Dynamo
+    can't capture a part of it, that part runs in eager."""
+    fast = compile_apart(function)
 
     def call(*args: Any) -> Any:
         with dynamo_config.patch(skip_nnmodule_hook_guards=False):

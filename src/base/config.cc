@@ -14,6 +14,19 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
+int64_t bytes(const char* name, int64_t fallback) {
+  const std::string text = variable(name);
+  if (text.empty()) return fallback;
+  int64_t bytes = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, bytes);
+  if (error != std::errc() || stop != end || bytes < 0) {
+    fail(Code::kInvalid, name, " is '", text,
+         "'; set it to a number of bytes such as 4294967296, or unset it");
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string plugin_path() { return variable("TORCH_PJRT_PLUGIN"); }
@@ -33,18 +46,8 @@ std::string cache_folder() {
 
 std::string shared_cache_folder() { return variable("TORCH_PJRT_CACHE_SHARED_DIR"); }
 
-int64_t cache_max_bytes() {
-  constexpr int64_t kDefault = int64_t{4} << 30;
-  const std::string text = variable("TORCH_PJRT_CACHE_MAX_BYTES");
-  if (text.empty()) return kDefault;
-  int64_t bytes = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, bytes);
-  if (error != std::errc() || stop != end || bytes < 0) {
-    fail(Code::kInvalid, "TORCH_PJRT_CACHE_MAX_BYTES is '", text,
-         "'; set it to a number of bytes such as 4294967296, or unset it");
-  }
-  return bytes;
-}
+int64_t cache_max_bytes() { return bytes("TORCH_PJRT_CACHE_MAX_BYTES", int64_t{4} << 30); }
+
+int64_t max_program_bytes() { return bytes("TORCH_PJRT_MAX_PROGRAM_BYTES", int64_t{4} << 30); }
 
 }  // namespace torch_pjrt::config

@@ -27,4 +27,8 @@ std::string shared_cache_folder();
 // TORCH_PJRT_CACHE_MAX_BYTES, else 4 GiB. Throws Error(kInvalid) for what isn't a number.
 int64_t cache_max_bytes();
 
+// TORCH_PJRT_MAX_PROGRAM_BYTES, else 4 GiB: of compiled programs in memory. Throws Error(kInvalid)
+// for what isn't a number.
+int64_t max_program_bytes();
+
 }  // namespace torch_pjrt::config

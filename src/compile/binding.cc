@@ -1,6 +1,7 @@
 #include "compile/binding.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -129,6 +130,8 @@ Binding::Binding(const Graph& graph) : free_(graph.inputs.size()) {
     const std::vector<Size>& dims = graph.inputs[i].type.dims;
     for (size_t d = 0; d < dims.size(); ++d) add(dims[d], i, static_cast<int32_t>(d));
   }
+  std::ranges::copy_if(sources_, std::back_inserter(structural_),
+                       [&](const Source& s) { return structural[s.symbol]; });
   const std::vector<bool> needed = needed_symbols(graph);
   for (size_t s = 0; s < names.size(); ++s) {
     if (!needed[s] || known[s]) continue;
@@ -157,6 +160,19 @@ std::vector<int64_t> Binding::bind(const Graph& graph, std::span<const Argument>
     }
   }
   return symbols;
+}
+
+uint64_t Binding::hash(std::span<const Argument> arguments) const {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio: spreads small numbers
+  uint64_t hash = 0;
+  for (const Source& s : structural_) {
+    const Argument& a = arguments[s.input];
+    if (s.dim >= static_cast<int64_t>(a.tensor.dims.size())) return 0;
+    const int64_t value = s.dim < 0 ? a.number : a.tensor.dims[s.dim];
+    hash = (hash ^ static_cast<uint64_t>(value)) * kOdd;
+    hash ^= hash >> 32;
+  }
+  return hash;
 }
 
 void Binding::bind_numbers(const Graph& graph, std::span<const Argument> arguments,

@@ -34,6 +34,10 @@ class Binding {
   void bind_numbers(const Graph& graph, std::span<const Argument> arguments,
                     std::vector<int64_t>& symbols) const;
 
+  // Of the symbols that a program is made for, so that different sizes have different hashes but by
+  // chance. 0 where arguments aren't what bind() takes.
+  uint64_t hash(std::span<const Argument> arguments) const;
+
   // The symbols' values at capture.
   std::vector<int64_t> hints(const Graph& graph) const;
 
@@ -48,7 +52,8 @@ class Binding {
     int32_t dim;  // -1: the input is the number itself
   };
 
-  std::vector<Source> sources_;  // ints first
+  std::vector<Source> sources_;     // ints first
+  std::vector<Source> structural_;  // those whose symbol is part of a program's key
   std::vector<bool> free_;
   std::vector<int32_t> computed_;  // int inputs that are expressions
 };

@@ -21,34 +21,6 @@ using namespace std::chrono_literals;
 // A smaller weight is laid out anew by the program: to look at a copy costs as much.
 constexpr int64_t kLeastRelaidBytes = 16 << 10;
 
-bool same_shape(const run::HostTensor& tensor, const int64_t* dims, const int64_t* strides) {
-  for (size_t d = 0; d < tensor.dims.size(); ++d) {
-    // Strides of dims of size 1 say nothing.
-    if (tensor.dims[d] != dims[d] || (tensor.strides[d] != strides[d] && dims[d] != 1)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool matches(const Entry& entry, std::span<const Argument> arguments) {
-  const int64_t* shape = entry.shapes.data();
-  for (const Entry::Tensor& expected : entry.tensors) {
-    const Argument& a = arguments[expected.input];
-    const auto rank = static_cast<size_t>(expected.rank);
-    if (!a.is_tensor || a.tensor.dtype != expected.dtype || a.tensor.dims.size() != rank ||
-        !same_shape(a.tensor, shape, shape + rank)) {
-      return false;
-    }
-    shape += 2 * rank;
-  }
-  const auto is_int = [&](int32_t input) { return !arguments[input].is_tensor; };
-  return std::ranges::all_of(entry.free, is_int) &&
-         std::ranges::all_of(entry.numbers, [&](const Entry::Number& n) {
-           return is_int(n.input) && arguments[n.input].number == n.value;
-         });
-}
-
 lower::Order order_of(const Graph& graph, size_t input, const Dims& dims, const Dims& strides) {
   if (const auto order = lower::dense_order(dims, strides)) return *order;
   fail(Code::kInternal, "input ", input, " (", graph.inputs[input].name, ") isn't dense: dims ",
@@ -71,13 +43,22 @@ int64_t encode(const Number& number, DType dtype) {
   return bits;
 }
 
-std::string shape_key(const std::vector<bool>& structural, const lower::Signature& signature,
-                      lower::Precision precision) {
-  cache::Key key;
-  key.add("symbols", structural_values(structural, signature.symbols));
-  for (const lower::Order& order : signature.input_orders) key.add("order", order);
-  key.add("precision", static_cast<int64_t>(precision));
-  return key.bytes();
+// Whether they are of one program.
+bool is_same(const std::vector<bool>& structural, const lower::Signature& a,
+             const lower::Signature& b) {
+  return a.input_orders == b.input_orders &&
+         structural_values(structural, a.symbols) == structural_values(structural, b.symbols);
+}
+
+// What a loaded program takes. XLA's CPU client says 0 of its code; measured there (in growth of
+// the process) is 16 times the serialised size, whatever the size of the model.
+int64_t memory_bytes(const Compiled& compiled, size_t serialized_bytes) {
+  constexpr int64_t kPerSerializedByte = 16;
+  constexpr int64_t kUnknown = int64_t{1} << 20;  // a plugin that neither tells nor serialises
+  if (const int64_t told = compiled.executable->code_size_bytes().value_or(0); told > 0)
+    return told;
+  return serialized_bytes > 0 ? kPerSerializedByte * static_cast<int64_t>(serialized_bytes)
+                              : kUnknown;
 }
 
 lower::Options lowering_options(lower::Precision precision, const Device& device) {
@@ -99,6 +80,7 @@ std::shared_ptr<Compiled> restore(std::string_view bytes, const Device& device) 
     fail(Code::kIo, "the executable has ", compiled->executable->num_outputs(), " results, not ",
          compiled->program.results.size());
   }
+  compiled->num_bytes = memory_bytes(*compiled, stored.executable.size());
   return compiled;
 }
 
@@ -132,14 +114,18 @@ std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runt
   }
 }
 
-void keep(const cache::Key& key, const Compiled& compiled, Runtime& runtime, cache::Disk& disk) {
+// Stores what was compiled, if there is a disk, and finds out how much memory it takes.
+void finish(const cache::Key& key, Compiled& compiled, Runtime& runtime, cache::Disk* disk) {
   std::string executable;
   try {
     executable = compiled.executable->serialize();
   } catch (const Error& error) {
-    return runtime.report_unstorable(error.what());
+    if (disk) runtime.report_unstorable(error.what());
   }
-  disk.write(key, to_bytes({compiled.program, std::move(executable)}));
+  compiled.num_bytes = memory_bytes(compiled, executable.size());
+  if (disk && !executable.empty()) {
+    disk->write(key, to_bytes({compiled.program, std::move(executable)}));
+  }
 }
 
 // What a compile and a store used and freed goes back to the system: for vgg16 tens of MB that no
@@ -153,13 +139,15 @@ void release_free_memory() {
 std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature& signature,
                                       const lower::Options& options,
                                       const std::vector<pjrt::Override>& overrides, Device& device,
-                                      const Log& log, const std::string& why) {
+                                      Runtime& runtime, const std::string& why) {
+  const Log& log = runtime.log();
   if (log.enabled()) log.write("graph", print(graph));
   const auto begin = std::chrono::steady_clock::now();
   auto compiled = std::make_shared<Compiled>();
   compiled->program = lower::lower(graph, signature, options);
   const std::string text = std::move(compiled->program.text);
   compiled->program.text.clear();
+  runtime.stats().add(&run::Stats::lowerings);
   if (log.enabled()) log.write("stablehlo", text);
   const auto lowered = std::chrono::steady_clock::now();
   compiled->executable = device.compile(text, overrides, log);
@@ -204,22 +192,20 @@ Program::Program(Graph graph, Runtime& runtime, Options options)
       binding_(*graph_),
       structural_(structural_symbols(*graph_)),
       graph_bytes_(canonical_bytes(*graph_)),
-      reported_(graph_->inputs.size()) {}
-
-Entry* Program::match(std::span<const Argument> arguments, lower::Precision precision) const {
-  Entry* entry = last_.load(std::memory_order_acquire);
-  if (!entry || entry->precision != precision || arguments.size() != graph_->inputs.size() ||
-      !matches(*entry, arguments)) {
-    return nullptr;
-  }
-  Runtime::check_process();
-  return entry;
+      reported_(graph_->inputs.size()) {
+  runtime_.add(entries_);
 }
 
-Entry* Program::look_up(const std::string& shape_key) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(shape_key);
-  return found == entries_.end() ? nullptr : found->second.get();
+Program::~Program() { runtime_.remove(entries_); }
+
+std::shared_ptr<Entry> Program::match(std::span<const Argument> arguments,
+                                      lower::Precision precision) const {
+  if (arguments.size() != graph_->inputs.size()) return nullptr;
+  Runtime::check_process();
+  std::shared_ptr<Entry> entry = entries_.find(
+      binding_.hash(arguments), [&](const Entry& e) { return matches(e, arguments, precision); });
+  if (entry) runtime_.programs().touch(*entry->compiled);
+  return entry;
 }
 
 lower::Signature Program::signature(std::span<const Argument> arguments) const {
@@ -237,23 +223,28 @@ lower::Signature Program::signature(std::span<const Argument> arguments) const {
 Program::Found Program::find(std::span<const Argument> arguments, lower::Precision precision,
                              run::HostLock& lock) {
   const lower::Signature signature = this->signature(arguments);
-  const std::string key = shape_key(structural_, signature, precision);
   Runtime::check_process();
-  Found found{look_up(key), run::Origin::kMemory};
-  if (!found.entry) {
-    const run::Reacquire reacquire(lock);
-    lock.release();
-    Device& device = runtime_.device(options_.plugin_path);
-    const lower::Signature lowered = relaid(signature, device);
-    const auto compiled = wait_for_compile(lowered, precision, device, lock);
-    auto entry = make_entry(signature, lowered, precision, device, *compiled, arguments);
-    // Whoever started the compile may have been interrupted.
-    if (!compiled->used.exchange(true)) found.origin = compiled->origin;
-    const std::lock_guard guard(mutex_);
-    // Another thread may have made the same meanwhile.
-    found.entry = entries_.try_emplace(key, std::move(entry)).first->second.get();
+  const uint64_t hash = binding_.hash(arguments);
+  // Strides that say nothing may be others than those of a match.
+  Found found{entries_.find(hash,
+                            [&](const Entry& e) {
+                              return e.precision == precision &&
+                                     is_same(structural_, e.signature, signature);
+                            }),
+              run::Origin::kMemory};
+  if (found.entry) {
+    runtime_.programs().touch(*found.entry->compiled);
+    return found;
   }
-  last_.store(found.entry, std::memory_order_release);
+  const run::Reacquire reacquire(lock);
+  lock.release();
+  Device& device = runtime_.device(options_.plugin_path);
+  const lower::Signature lowered = relaid(signature, device);
+  const auto compiled = wait_for_compile(lowered, precision, device, lock);
+  // Whoever started the compile may have been interrupted.
+  if (!compiled->used.exchange(true)) found.origin = compiled->origin;
+  found.entry =
+      entries_.add(hash, make_entry(signature, lowered, precision, device, compiled, arguments));
   return found;
 }
 
@@ -286,8 +277,8 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
     std::shared_ptr<Compiled> program = stored ? load(key, device, runtime, *stored) : nullptr;
     if (!program && disk) program = load(key, device, runtime, *disk);
     if (program) return program;
-    program = compile_now(*graph, signature, options, overrides, device, runtime.log(), why);
-    if (disk) keep(key, *program, runtime, *disk);
+    program = compile_now(*graph, signature, options, overrides, device, runtime, why);
+    finish(key, *program, runtime, disk);
     release_free_memory();
     return program;
   };
@@ -313,19 +304,35 @@ lower::Signature Program::relaid(lower::Signature signature, const Device& devic
   return signature;
 }
 
+std::shared_ptr<run::Relaid> Program::relaid(const lower::ProgramArgument& a,
+                                             const lower::Order& from, const lower::Order& to,
+                                             const Device& device) {
+  const lower::Order place = lower::inverse(from);
+  lower::Order order;
+  for (const int64_t d : to) order.push_back(place[d]);
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<run::Relaid>& relaid = relaid_[{a.index, order}];
+  if (!relaid) {
+    const Type type{a.type.dtype, lower::permute(a.type.dims, lower::inverse(order))};
+    relaid = std::make_shared<run::Relaid>(device.client(), type, order, options_.freeze,
+                                           runtime_.stats());
+  }
+  return relaid;
+}
+
 run::Argument Program::argument(const lower::ProgramArgument& a, const lower::Signature& signature,
-                                const lower::Signature& lowered, Entry& entry) const {
+                                const lower::Signature& lowered, const Device& device,
+                                Entry& entry) {
   using From = lower::ProgramArgument::Kind;
   using To = run::Argument::Kind;
   run::Argument argument{To::kInput, a.index, a.type, a.result};
   switch (a.kind) {
     case From::kInput: {
-      const lower::Order& order = lowered.input_orders[a.index];
-      if (order == signature.input_orders[a.index]) break;
+      const lower::Order& from = signature.input_orders[a.index];
+      const lower::Order& to = lowered.input_orders[a.index];
+      if (from == to) break;
       argument.kind = To::kRelaid;
-      argument.is_frozen = options_.freeze;
-      const lower::Order place = lower::inverse(signature.input_orders[a.index]);
-      for (const int64_t d : order) argument.order.push_back(place[d]);
+      argument.relaid = relaid(a, from, to, device);
       break;
     }
     case From::kMutatedInput:
@@ -353,14 +360,14 @@ run::Argument Program::argument(const lower::ProgramArgument& a, const lower::Si
   return argument;
 }
 
-std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
+std::shared_ptr<Entry> Program::make_entry(const lower::Signature& signature,
                                            const lower::Signature& lowered,
                                            lower::Precision precision, const Device& device,
-                                           const Compiled& compiled,
-                                           std::span<const Argument> arguments) const {
-  auto entry = std::make_unique<Entry>();
+                                           std::shared_ptr<Compiled> compiled,
+                                           std::span<const Argument> arguments) {
+  auto entry = std::make_shared<Entry>();
   entry->precision = precision;
-  entry->symbols = signature.symbols;
+  entry->signature = signature;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const int32_t input = static_cast<int32_t>(i);
     if (arguments[i].is_tensor) {
@@ -377,17 +384,18 @@ std::unique_ptr<Entry> Program::make_entry(const lower::Signature& signature,
     }
   }
   std::vector<run::Argument> program_arguments;
-  for (const lower::ProgramArgument& a : compiled.program.arguments) {
-    program_arguments.push_back(argument(a, signature, lowered, *entry));
+  for (const lower::ProgramArgument& a : compiled->program.arguments) {
+    program_arguments.push_back(argument(a, signature, lowered, device, *entry));
   }
   std::vector<Type> types;
-  for (const lower::ProgramResult& r : compiled.program.results) {
+  for (const lower::ProgramResult& r : compiled->program.results) {
     entry->results.push_back(result_form(*graph_, r, signature.symbols));
     types.push_back(r.type);
   }
-  entry->problems = compiled.program.problems;
+  entry->problems = compiled->program.problems;
   entry->callable = std::make_unique<run::Callable>(
-      device.client(), compiled.executable, std::move(program_arguments), types, runtime_.stats());
+      device.client(), compiled->executable, std::move(program_arguments), types, runtime_.stats());
+  entry->compiled = std::move(compiled);
   return entry;
 }
 
@@ -406,7 +414,7 @@ StoredPrograms::value_type Program::store(std::span<const Argument> arguments,
 
 std::vector<int64_t> Program::symbols(const Entry& entry,
                                       std::span<const Argument> arguments) const {
-  std::vector<int64_t> symbols = entry.symbols;
+  std::vector<int64_t> symbols = entry.signature.symbols;
   if (!symbols.empty()) binding_.bind_numbers(*graph_, arguments, symbols);
   return symbols;
 }

@@ -1,20 +1,20 @@
 // A captured graph that runs: finds or compiles the program for a call's sizes, and runs it.
 //
-// A call goes: match() (the last call's entry, usually), else find(), which looks the sizes up and
-// compiles what isn't there; then symbols(), memory for the results by entry.results, and run().
+// A call goes: match(), which looks the sizes up, else find(), which compiles what isn't there;
+// then symbols(), memory for the results by entry.results, and run().
 #pragma once
 
-#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "compile/binding.h"
-#include "compile/result_form.h"
+#include "compile/entry.h"
 #include "compile/runtime.h"
+#include "compile/shape_table.h"
 #include "run/call.h"
 
 namespace torch_pjrt::compile {
@@ -30,46 +30,24 @@ struct Options {
   std::shared_ptr<const StoredPrograms> stored = nullptr;  // looked at first
 };
 
-// The program for one set of sizes and layouts.
-struct Entry {
-  struct Tensor {
-    int32_t input;
-    DType dtype;
-    int32_t rank;
-  };
-  struct Number {
-    int32_t input;
-    int64_t value;
-  };
-
-  std::vector<Tensor> tensors;
-  // Of all tensors in turn: the dims, then the strides of a dense tensor in the input's order. One
-  // list, since a call reads all of it.
-  std::vector<int64_t> shapes;
-  std::vector<Number> numbers;  // those that the program was made for
-  std::vector<int32_t> free;    // inputs that may be any int
-  lower::Precision precision;
-  std::vector<int64_t> symbols;
-  std::vector<ResultForm> results;       // in the program's order
-  std::vector<lower::Problem> problems;  // that the status names
-  std::vector<Scalar> scalars;           // taken at each call, in the program's order
-  std::unique_ptr<run::Callable> callable;
-};
-
 // Any thread may call it.
 class Program {
  public:
   // Throws Error(kUnsupported) for a graph with a symbol that no input gives.
   Program(Graph graph, Runtime& runtime, Options options);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
 
   const Graph& graph() const { return *graph_; }
   Runtime& runtime() const { return runtime_; }
 
-  // The last call's entry if it fits these arguments exactly, else null.
-  Entry* match(std::span<const Argument> arguments, lower::Precision precision) const;
+  // The entry for these arguments if there is one, else null.
+  std::shared_ptr<Entry> match(std::span<const Argument> arguments,
+                               lower::Precision precision) const;
 
   struct Found {
-    Entry* entry;  // lives as long as the Program
+    std::shared_ptr<Entry> entry;
     run::Origin origin;
   };
   // Throws Error(kInvalid) where an argument isn't what the graph says. Tensors must be dense.
@@ -98,19 +76,21 @@ class Program {
   lower::Signature signature(std::span<const Argument> arguments) const;
   cache::Key key(const lower::Signature& signature, const lower::Options& options,
                  const Device& device) const;
-  Entry* look_up(const std::string& shape_key) const;
   std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
                                              lower::Precision precision, Device& device,
                                              run::HostLock& lock);
   // With weights in the memory order that the device prefers.
   lower::Signature relaid(lower::Signature signature, const Device& device) const;
   // `lowered` is what the program was made for, `signature` what the arguments are.
-  std::unique_ptr<Entry> make_entry(const lower::Signature& signature,
+  std::shared_ptr<Entry> make_entry(const lower::Signature& signature,
                                     const lower::Signature& lowered, lower::Precision precision,
-                                    const Device& device, const Compiled& compiled,
-                                    std::span<const Argument> arguments) const;
+                                    const Device& device, std::shared_ptr<Compiled> compiled,
+                                    std::span<const Argument> arguments);
   run::Argument argument(const lower::ProgramArgument& a, const lower::Signature& signature,
-                         const lower::Signature& lowered, Entry& entry) const;
+                         const lower::Signature& lowered, const Device& device, Entry& entry);
+  // The copies of a weight in the order that the program wants, for all programs of the graph.
+  std::shared_ptr<run::Relaid> relaid(const lower::ProgramArgument& a, const lower::Order& from,
+                                      const lower::Order& to, const Device& device);
   std::string reason(const cache::Key& key);
 
   std::shared_ptr<const Graph> graph_;  // also of compiles that nobody waits for any more
@@ -119,11 +99,12 @@ class Program {
   Binding binding_;
   std::vector<bool> structural_;
   std::string graph_bytes_;
-  std::atomic<Entry*> last_ = nullptr;
+  ShapeTable entries_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<Entry>> entries_;  // by shape key
   std::optional<cache::Key> last_key_;
   std::vector<bool> reported_;  // inputs, as copied
+  // By input, and the order of the copy's dims in the input's memory.
+  std::map<std::pair<int32_t, lower::Order>, std::shared_ptr<run::Relaid>> relaid_;
 };
 
 // The StableHLO for the given symbol values, or else for the sizes at capture.

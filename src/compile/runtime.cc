@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
+#include "compile/shape_table.h"
 
 namespace torch_pjrt::compile {
 namespace {
@@ -21,11 +22,41 @@ void watch_forks() {
 
 }  // namespace
 
-Runtime::Runtime(cache::Disk::Options disk)
-    : disk_(std::in_place, std::move(disk),
-            [this](cache::Fault, const std::string& text, bool is_first) {
-              report_disk(text, is_first);
-            }) {}
+Runtime::Runtime(Options options)
+    : programs_(options.max_program_bytes, [this](const auto& gone) { on_evict(gone); }) {
+  if (!options.disk) return;
+  disk_.emplace(std::move(*options.disk), [this](cache::Fault, const std::string& text,
+                                                 bool is_first) { report_disk(text, is_first); });
+}
+
+void Runtime::add(ShapeTable& table) {
+  const std::lock_guard lock(tables_mutex_);
+  tables_.insert(&table);
+}
+
+void Runtime::remove(ShapeTable& table) {
+  // In a forked child the lock may be that of a thread which isn't there; nothing is evicted
+  // either.
+  if (forked) return;
+  const std::lock_guard lock(tables_mutex_);
+  tables_.erase(&table);
+}
+
+void Runtime::on_evict(const std::vector<std::shared_ptr<Compiled>>& programs) {
+  stats_.add(&run::Stats::evictions, static_cast<int64_t>(programs.size()));
+  {
+    const std::lock_guard lock(tables_mutex_);
+    for (const auto& program : programs) {
+      for (ShapeTable* table : tables_) table->drop(*program);
+    }
+  }
+  if (told_evicted_.exchange(true)) return;
+  log_.write("warning",
+             str("the compiled programs in memory take more than ", programs_.max_bytes(),
+                 " bytes, so those used longest ago are given up, and are loaded from disk or "
+                 "compiled again when they are needed. Raise TORCH_PJRT_MAX_PROGRAM_BYTES, or use "
+                 "fewer shapes, if stats()['evictions'] goes on growing"));
+}
 
 void Runtime::report_disk(const std::string& text, bool is_first) {
   stats_.add(&run::Stats::disk_faults);

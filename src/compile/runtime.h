@@ -2,11 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cache/disk.h"
 #include "cache/memory.h"
@@ -19,8 +23,10 @@
 
 namespace torch_pjrt::compile {
 
+class ShapeTable;
+
 // A program that is ready to run, with the order of its arguments and results.
-struct Compiled {
+struct Compiled : cache::Cached {
   std::shared_ptr<const pjrt::Executable> executable;
   lower::Program program;                       // without its text
   run::Origin origin = run::Origin::kCompiled;  // or kDisk
@@ -31,9 +37,12 @@ struct Compiled {
 // that nobody waits for any more goes on. Any thread may use it.
 class Runtime {
  public:
-  Runtime() = default;  // programs end with the process
-  // Programs are kept on disk too.
-  explicit Runtime(cache::Disk::Options disk);
+  struct Options {
+    std::optional<cache::Disk::Options> disk;  // without it programs end with the process
+    int64_t max_program_bytes = std::numeric_limits<int64_t>::max();  // of programs in memory
+  };
+  Runtime() : Runtime(Options{}) {}
+  explicit Runtime(Options options);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
@@ -45,6 +54,9 @@ class Runtime {
   static void check_process();
 
   cache::Memory<Compiled>& programs() { return programs_; }
+  // Tables that forget programs which leave the memory; each is removed before it ends.
+  void add(ShapeTable& table);
+  void remove(ShapeTable& table);
   cache::Disk* disk() { return disk_ ? &*disk_ : nullptr; }
   // A plugin that can't store its programs; counted, and said once.
   void report_unstorable(const std::string& why);
@@ -55,10 +67,14 @@ class Runtime {
  private:
   std::shared_ptr<Device> find_device(const std::string& identity) const;
   void report_disk(const std::string& text, bool is_first);
+  void on_evict(const std::vector<std::shared_ptr<Compiled>>& programs);
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Device>> devices_;  // by path
   cache::Memory<Compiled> programs_;
+  std::mutex tables_mutex_;
+  std::set<ShapeTable*> tables_;
+  std::atomic<bool> told_evicted_ = false;
   std::optional<cache::Disk> disk_;
   std::atomic<bool> told_unstorable_ = false;
   run::Stats stats_;

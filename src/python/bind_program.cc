@@ -42,8 +42,7 @@ std::string to_string(nb::handle bytes) {
 }
 
 void make_program(compile::Program* self, const Graph& graph, std::string plugin,
-                  const nb::dict& overrides, bool disk_cache, bool freeze,
-                  const nb::dict& stored) {
+                  const nb::dict& overrides, bool disk_cache, bool freeze, const nb::dict& stored) {
   compile::Options options{std::move(plugin), {}, disk_cache, freeze};
   if (stored.size() > 0) {
     auto programs = std::make_shared<compile::StoredPrograms>();

@@ -14,10 +14,12 @@ nb::dict stats() {
   const run::Counts counts = aten::runtime().stats().snapshot();
   nb::dict d;
   d["captures"] = counts.captures;
+  d["lowerings"] = counts.lowerings;
   d["compiles"] = counts.compiles;
   d["executions"] = counts.executions;
   d["memory_hits"] = counts.memory_hits;
   d["disk_hits"] = counts.disk_hits;
+  d["evictions"] = counts.evictions;
   d["disk_faults"] = counts.disk_faults;
   d["host_to_device_bytes"] = counts.host_to_device_bytes;
   d["device_to_host_bytes"] = counts.device_to_host_bytes;

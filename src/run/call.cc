@@ -90,7 +90,6 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
       unaligned_(zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory),
       fixed_(arguments_.size()),
       kept_(count_reads(arguments_)),
-      relaid_(arguments_.size()),
       last_run_us_(std::numeric_limits<int64_t>::max()) {
   if (executable_->num_outputs() != results_.size()) {
     fail(Code::kInternal, "the program has ", executable_->num_outputs(), " results, not ",
@@ -107,16 +106,9 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
     } else {
       made_.push_back(i);
     }
-    if (a.kind == Argument::Kind::kRelaid) relaid_[i] = relaid(a);
     mutates_ |= a.kind == Argument::Kind::kMutated;
     donates_ |= a.kind == Argument::Kind::kMutated || a.kind == Argument::Kind::kOutputMemory;
   }
-}
-
-std::unique_ptr<Relaid> Callable::relaid(const Argument& a) const {
-  Type input = a.type;
-  for (size_t k = 0; k < a.order.size(); ++k) input.dims[a.order[k]] = a.type.dims[k];
-  return std::make_unique<Relaid>(client_, std::move(input), a.order, a.is_frozen, stats_);
 }
 
 std::vector<Copied> Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
@@ -214,7 +206,7 @@ PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t positio
       return copy_in(call, memory, position, overlaps ? CopyReason::kOverlaps : unaligned_);
     }
     case Argument::Kind::kRelaid:
-      call.copies.push_back(relaid_[position]->get(memory.inputs[a.index]));
+      call.copies.push_back(a.relaid->get(memory.inputs[a.index]));
       return call.copies.back()->buffer();
     case Argument::Kind::kInput:
     case Argument::Kind::kConstant:

@@ -33,9 +33,7 @@ struct Argument {
   Type type;
   int32_t result = -1;
   int64_t bits = 0;
-  std::vector<int64_t> order =
-      {};                  // kRelaid: dim k of `type` is dim order[k] of the input's memory
-  bool is_frozen = false;  // kRelaid: later writes to the input needn't be seen
+  std::shared_ptr<Relaid> relaid = nullptr;  // kRelaid
 };
 
 // The memory of one call, which is the caller's and stays until the call ends. Everything is dense
@@ -72,7 +70,6 @@ class Callable {
     size_t input;
   };
 
-  std::unique_ptr<Relaid> relaid(const Argument& argument) const;
   void gather(Call& call, const CallMemory& memory);
   PJRT_Buffer* input(Call& call, size_t slot, const void* data);
   PJRT_Buffer* made(Call& call, const CallMemory& memory, size_t position, bool overlaps);
@@ -95,11 +92,10 @@ class Callable {
   bool donates_ = false;
   bool mutates_ = false;
   std::vector<pjrt::Buffer> constants_;
-  std::vector<PJRT_Buffer*> fixed_;              // the arguments' that are constants, else null
-  std::vector<Read> reads_;                      // kInput
-  std::vector<size_t> made_;                     // positions of all others: made anew at each call
-  Kept kept_;                                    // a slot for each of reads_
-  std::vector<std::unique_ptr<Relaid>> relaid_;  // the arguments' that are kRelaid, else null
+  std::vector<PJRT_Buffer*> fixed_;  // the arguments' that are constants, else null
+  std::vector<Read> reads_;          // kInput
+  std::vector<size_t> made_;         // positions of all others: made anew at each call
+  Kept kept_;                        // a slot for each of reads_
   std::atomic<int64_t> last_run_us_;
 };
 

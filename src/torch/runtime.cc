@@ -10,10 +10,13 @@ namespace torch_pjrt::aten {
 namespace {
 
 std::unique_ptr<compile::Runtime> make_runtime() {
-  std::string folder = config::cache_folder();
-  if (folder.empty()) return std::make_unique<compile::Runtime>();
-  return std::make_unique<compile::Runtime>(cache::Disk::Options{
-      std::move(folder), config::cache_max_bytes(), config::shared_cache_folder()});
+  compile::Runtime::Options options;
+  if (std::string folder = config::cache_folder(); !folder.empty()) {
+    options.disk = cache::Disk::Options{std::move(folder), config::cache_max_bytes(),
+                                        config::shared_cache_folder()};
+  }
+  options.max_program_bytes = config::max_program_bytes();
+  return std::make_unique<compile::Runtime>(std::move(options));
 }
 
 }  // namespace

@@ -388,9 +388,7 @@ def count_calls(m: Of, a: torch.Tensor) -> torch.Tensor:
     ],
     ids=["attribute", "side effect", "imag", "nothing", "call", "op"],
 )
-def test_what_cannot_be_saved(
-    tmp_path: Path, model: nn.Module, calls: Calls, message: str
-) -> None:
+def test_what_cannot_be_saved(tmp_path: Path, model: nn.Module, calls: Calls, message: str) -> None:
     with pytest.raises(torch_pjrt.Error, match=message):
         saved(tmp_path, model, calls)
     assert list(tmp_path.iterdir()) == []

@@ -20,6 +20,8 @@ NAMES = {
     "memory_hits",
     "disk_hits",
     "disk_faults",
+    "evictions",
+    "lowerings",
     "host_to_device_bytes",
     "device_to_host_bytes",
     "copied_inputs",

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -88,6 +89,50 @@ TEST_F(ProgramTest, CompilesOncePerSizeAndLayout) {
   const run::Counts counts = runtime().stats().snapshot();
   EXPECT_EQ(counts.compiles, 3);
   EXPECT_EQ(counts.executions, counts.compiles + counts.memory_hits);
+}
+
+TEST_F(ProgramTest, ManySizesAreEachFoundAgain) {
+  Program program(add_graph(2.5), runtime(), options());
+  for (int64_t rows = 100; rows < 140; ++rows) EXPECT_EQ(call(program, rows), kCompiled);
+  for (int64_t rows = 139; rows >= 100; --rows) EXPECT_EQ(call(program, rows), kMemory);
+}
+
+TEST_F(ProgramTest, WhatLeavesTheMemoryIsCompiledAgain) {
+  Runtime& small = *std::make_unique<Runtime>(Runtime::Options{std::nullopt, 0}).release();
+  std::vector<std::string> warnings;
+  small.log().set([&](const std::string& kind, const std::string& text) {
+    if (kind == "warning") warnings.push_back(text);
+  });
+  Program program(add_graph(2.5), small, options());
+  call(program, 20);
+  const int64_t live = control_.live("executable");
+  for (int64_t rows : {21, 22, 21, 22}) {
+    EXPECT_EQ(call(program, rows), kCompiled);
+    EXPECT_EQ(call(program, rows), kMemory);
+  }
+  EXPECT_EQ(small.stats().snapshot().evictions, 4);
+  // The thread that compiled holds its program for a moment.
+  for (int i = 0; i < 5000 && control_.live("executable") != live; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(control_.live("executable"), live) << "the plugin's memory is given back";
+  EXPECT_EQ(warnings.size(), 1u) << "said once";
+  small.log().set({});
+}
+
+TEST_F(ProgramTest, ARunningCallHoldsWhatIsEvicted) {
+  Runtime& small = *std::make_unique<Runtime>(Runtime::Options{std::nullopt, 0}).release();
+  Program program(add_graph(2.5), small, options());
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = 0; i < 25; ++i) call(program, 41 + (i + t) % 3);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const run::Counts counts = small.stats().snapshot();
+  EXPECT_EQ(counts.executions, 100);
+  EXPECT_EQ(small.programs().size(), 1);
 }
 
 TEST_F(ProgramTest, AnotherNumberIsNoOtherProgram) {
@@ -179,7 +224,9 @@ class KeptProgramTest : public ProgramTest {
   // Its clients end with the test's process, as every Runtime's do.
   Runtime& start() {
     static auto& all = *std::make_unique<std::vector<Runtime*>>().release();
-    all.push_back(std::make_unique<Runtime>(cache::Disk::Options{folder_, 1 << 20}).release());
+    all.push_back(
+        std::make_unique<Runtime>(Runtime::Options{cache::Disk::Options{folder_, 1 << 20}})
+            .release());
     Runtime& runtime = *all.back();
     runtime.log().set([this](const std::string& kind, const std::string& text) {
       if (kind == "warning") warnings_.push_back(text);
@@ -203,6 +250,18 @@ TEST_F(KeptProgramTest, IsLoadedByTheNext) {
   EXPECT_EQ(counts.disk_hits, 1);
   EXPECT_EQ(counts.executions, counts.compiles + counts.memory_hits + counts.disk_hits);
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(KeptProgramTest, WhatLeavesTheMemoryComesBackFromDisk) {
+  Runtime& runtime = start();
+  runtime.programs().set_max_bytes(0);
+  Program program(add_graph(2.5), runtime, options());
+  EXPECT_EQ(call(program, 21), kCompiled);
+  EXPECT_EQ(call(program, 22), kCompiled);
+  EXPECT_EQ(call(program, 21), run::Origin::kDisk);
+  EXPECT_EQ(call(program, 22), run::Origin::kDisk);
+  EXPECT_EQ(runtime.stats().snapshot().compiles, 2);
+  EXPECT_EQ(runtime.stats().snapshot().lowerings, 2);
 }
 
 TEST_F(KeptProgramTest, APluginThatCannotStoreIsSaidOnce) {

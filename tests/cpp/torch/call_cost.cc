@@ -1,7 +1,9 @@
 // Calls a program with so many inputs so many times, on the fake plugin; call_cost.py counts the
-// instructions.
+// instructions. With SHAPES, the graph has a symbolic size, of which so many values are known, and
+// the calls take turns in them.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -15,18 +17,27 @@
 namespace torch_pjrt {
 namespace {
 
-// The sum of all inputs, each f32[16,16].
-Graph sum_graph(size_t inputs) {
-  const SymType type{DType::kF32, {16, 16}, {16, 1}, 0};
+// The sum of all inputs, each f32[rows,16]. Where the rows are symbolic, they come as an int first,
+// as from Dynamo.
+Graph sum_graph(size_t inputs, bool is_dynamic) {
   Graph g;
-  for (size_t i = 0; i < inputs; ++i) g.add_tensor_input("x" + std::to_string(i), type);
-  ValueId sum = g.inputs[0].value;
+  Size rows = 16;
+  if (is_dynamic) {
+    rows = Size::symbolic(g.exprs.add_symbol("s0"), 16);
+    g.add_number_input("s0", rows);
+  }
+  const SymType type{DType::kF32, {rows, 16}, {16, 1}, 0};
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < inputs; ++i) {
+    values.push_back(g.inputs[g.add_tensor_input("x" + std::to_string(i), type)].value);
+  }
+  ValueId sum = values[0];
   const Slot one = g.add_scalar(Scalar::constant(ScalarKind::kInt, Number::of_int(1)));
   for (size_t i = 1; i < inputs; ++i) {
-    const auto node = g.add_node(
-        "aten::add.Tensor",
-        {{"self", {ValueRef{sum}}}, {"other", {ValueRef{g.inputs[i].value}}}, {"alpha", {one}}},
-        {type}, "");
+    const auto node =
+        g.add_node("aten::add.Tensor",
+                   {{"self", {ValueRef{sum}}}, {"other", {ValueRef{values[i]}}}, {"alpha", {one}}},
+                   {type}, "");
     sum = g.nodes[node].first_result;
   }
   Output output;
@@ -37,19 +48,34 @@ Graph sum_graph(size_t inputs) {
   return g;
 }
 
-void call_often(size_t inputs, int calls) {
-  compile::Runtime& runtime = *std::make_unique<compile::Runtime>().release();
-  compile::Program program(sum_graph(inputs), runtime, {FAKE_PLUGIN, {}});
-  std::vector<at::Tensor> tensors;
-  for (size_t i = 0; i < inputs; ++i) tensors.push_back(at::ones({16, 16}));
+// The arguments of a call: one tensor for all inputs. They lie where they were made.
+struct Arguments {
+  Arguments(size_t inputs, int64_t rows, bool is_dynamic) : tensor(at::ones({rows, 16})) {
+    if (is_dynamic) arguments.push_back({nullptr, rows});
+    arguments.resize(arguments.size() + inputs, {&tensor, 0});
+  }
+  at::Tensor tensor;
   std::vector<aten::Argument> arguments;
-  for (const at::Tensor& tensor : tensors) arguments.push_back({&tensor, 0});
+};
+
+void call_often(size_t inputs, int calls, int shapes) {
+  const bool is_dynamic = shapes > 0;
+  compile::Runtime& runtime = *std::make_unique<compile::Runtime>().release();
+  compile::Program program(sum_graph(inputs, is_dynamic), runtime, {FAKE_PLUGIN, {}});
+  std::vector<std::unique_ptr<Arguments>> known;
+  for (int s = 0; s < std::max(shapes, 1); ++s) {
+    known.push_back(std::make_unique<Arguments>(inputs, 16 + s, is_dynamic));
+  }
   run::NoLock lock;
-  for (int i = 0; i < calls; ++i) aten::call(program, arguments, lock);
+  for (const auto& arguments : known) aten::call(program, arguments->arguments, lock);
+  for (int i = 0; i < calls; ++i) {
+    aten::call(program, known[static_cast<size_t>(i) % known.size()]->arguments, lock);
+  }
   const run::Counts counts = runtime.stats().snapshot();
-  if (counts.executions != calls || counts.compiles != 1 || counts.copied_inputs != 0) {
-    fail(Code::kInternal, counts.executions, " executions, ", counts.compiles, " compiles, ",
-         counts.copied_inputs, " copied inputs");
+  if (counts.memory_hits != calls || counts.compiles != std::ssize(known) ||
+      counts.copied_inputs != 0) {
+    fail(Code::kInternal, counts.memory_hits, " calls of known shapes, ", counts.compiles,
+         " compiles, ", counts.copied_inputs, " copied inputs");
   }
 }
 
@@ -57,9 +83,9 @@ void call_often(size_t inputs, int calls) {
 }  // namespace torch_pjrt
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::cerr << "usage: call_cost INPUTS CALLS\n";
+  if (argc != 4) {
+    std::cerr << "usage: call_cost INPUTS CALLS SHAPES\n";
     return 2;
   }
-  torch_pjrt::call_often(std::stoul(argv[1]), std::stoi(argv[2]));
+  torch_pjrt::call_often(std::stoul(argv[1]), std::stoi(argv[2]), std::stoi(argv[3]));
 }

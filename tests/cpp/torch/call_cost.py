@@ -17,21 +17,28 @@ from pathlib import Path
 
 # Inputs of the program -> instructions that a warm call may take.
 BOUNDS = {1: 7_500, 7: 8_900, 201: 67_500}
+# A call with a symbolic size takes at most this much of a call without, however many sizes are
+# known; and the numbers of sizes to try.
+DYNAMIC_BOUND = 1.2
+KNOWN_SHAPES = (1, 1000)
 FEW, MANY = 5, 105
 TOGGLES = ("torch_pjrt::aten::call(*", "*torch_pjrt::fake::Table::*entry<*")
 
 
-def command(program: str, inputs: int, calls: int, out: Path) -> list[str]:
+def command(program: str, inputs: int, calls: int, shapes: int, out: Path) -> list[str]:
     toggles = [f"--toggle-collect={pattern}" for pattern in TOGGLES]
     options = ["--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={out}", *toggles]
-    return ["valgrind", *options, program, str(inputs), str(calls)]
+    return ["valgrind", *options, program, *map(str, (inputs, calls, shapes))]
 
 
-def instructions(program: str, inputs: int, calls: int) -> int:
+def instructions(program: str, inputs: int, calls: int, shapes: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         done = subprocess.run(
-            command(program, inputs, calls, out), capture_output=True, text=True, check=False
+            command(program, inputs, calls, shapes, out),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise SystemExit(f"{program} ended with {done.returncode}:\n{done.stderr}")
@@ -41,19 +48,27 @@ def instructions(program: str, inputs: int, calls: int) -> int:
     return int(found[1])
 
 
+def per_call(program: str, inputs: int, shapes: int) -> float:
+    few, many = (instructions(program, inputs, calls, shapes) for calls in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
 def main() -> int:
     program = sys.argv[1]
     if not shutil.which("valgrind"):
-        example = shlex.join(command(program, 7, MANY, Path("callgrind.out")))
+        example = shlex.join(command(program, 7, MANY, 0, Path("callgrind.out")))
         print(f"this test needs valgrind (Debian: apt-get install valgrind); it runs\n{example}")
         return 1
     failed = 0
     for inputs, bound in BOUNDS.items():
-        few, many = (instructions(program, inputs, calls) for calls in (FEW, MANY))
-        per_call = (many - few) / (MANY - FEW)
-        print(f"{inputs} inputs: {per_call:.0f} instructions per call, at most {bound}")
+        static = per_call(program, inputs, 0)
+        print(f"{inputs} inputs: {static:.0f} instructions per call, at most {bound}")
         # Far too few would mean that the functions have other names now.
-        failed |= not 500 < per_call <= bound
+        failed |= not 500 < static <= bound
+        for shapes in KNOWN_SHAPES:
+            ratio = per_call(program, inputs, shapes) / static
+            print(f"  {shapes} known shapes: {ratio:.3f} of that, at most {DYNAMIC_BOUND}")
+            failed |= not 0.5 < ratio <= DYNAMIC_BOUND
     return int(failed)
 
 
