@@ -115,7 +115,7 @@ class Model:
     def tensor(self, name: str) -> torch.Tensor:
         """The weight that is there now."""
         tensors, key = self._places[name]
-        tensor = tensors.get(key)
+        tensor: torch.Tensor | None = tensors.get(key)
         if tensor is None or tensor is not self._checked.get(name):
             self._check_tensor(name, tensor)
             assert tensor is not None

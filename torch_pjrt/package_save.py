@@ -49,11 +49,11 @@ def save(fast: Any, path: str | os.PathLike[str], calls: Sequence[Any]) -> None:
     fast: torch.compile(model, backend="pjrt"); it has to compile as one graph. calls: for each
     program to store, the arguments of a call: a tuple, or (tuple, dict of keywords). They are real
     tensors; nothing is run, changed or drawn. Where their sizes differ, or with dynamic=True, the
-    file serves other sizes too, whose programs are compiled when they are first called. The model is
-    captured without gradients, in the mode (train or eval) that it is in.
+    file serves other sizes too, whose programs are compiled when they are first called. The model
+    is captured without gradients, in the mode (train or eval) that it is in.
 
-    The file has no weights. Raises Error: "unsupported" for what can't be saved, "io" where the file
-    can't be written, and Dynamo's error where the code breaks the graph.
+    The file has no weights. Raises Error: "unsupported" for what can't be saved, "io" where the
+    file can't be written, and Dynamo's error where the code breaks the graph.
     """
     compiled = torch_internals.compiled_module(fast, backend.pjrt)
     if compiled is None:
@@ -212,7 +212,10 @@ class _Capture:
     ) -> None:
         self._flat = flat
         self._leaves = leaves
-        whole = torch_internals.capture_whole(flat, leaves, dynamic)
+        compiled = _Compiled()
+        whole = torch_internals.capture_whole(
+            flat, leaves, dynamic, lambda whole: self._compile(whole, given, compiled)
+        )
         if whole is None:
             raise failure(
                 "unsupported",
@@ -221,12 +224,12 @@ class _Capture:
             )
         self._whole = whole
         self._check_changes([e for e in whole.changed if not e.startswith("G[")])
-        compiled = self._compile(whole, given)
         assert compiled.captured is not None
         self.graph = compiled.captured.graph
         self.tensors = compiled.captured.constants
         self._output_types = self._checked_outputs(compiled.output_types)
         self._places = self._weights()
+        self.constants = self._read_constants()
         arguments = [self._argument(name, value) for name, value in whole.inputs]
         self.checks, conditions = self._conditions(arguments)
         symbols = [what for kind, what in arguments if kind == "symbol"]
@@ -239,11 +242,8 @@ class _Capture:
             "out_spec": out_spec,
             "outputs": outputs,
         }
-        self.constants = self._read_constants()
 
-    def _compile(self, whole: Whole, given: options.Options) -> _Compiled:
-        compiled = _Compiled()
-
+    def _compile(self, whole: Whole, given: options.Options, compiled: _Compiled) -> None:
         def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
             names = [self._input_name(expression) for expression, _ in whole.inputs]
             outputs = torch_internals.eager_outputs(whole.gm)
@@ -276,7 +276,6 @@ class _Capture:
                 partition=functools.partial(training),
                 decompositions=decompositions.table(given.random),
             )
-        return compiled
 
     def _checked_outputs(self, types: OutputTypes | None) -> OutputTypes:
         """Checks that the program alone gives what AOTAutograd and it give together."""
@@ -367,7 +366,12 @@ class _Capture:
         symbols = Symbols(checks)
         symbols.bound = set(self._whole.symbols)
         texts = []
+        floats = self._constant_floats(arguments)
         for expression, least, most in self._whole.conditions():
+            known = {s: floats[s.name] for s in expression.free_symbols if s.name in floats}
+            expression = expression.subs(known)
+            if expression in (True, False):
+                continue
             if least is None and most is None:
                 if expression.is_Symbol:
                     continue
@@ -383,10 +387,27 @@ class _Capture:
                     continue
                 checks.add_output_number(symbols.condition(part))
                 texts.append(self._readable(text))
-        for index, value in sorted(self._tensor_leaves(arguments).items()):
+        for _, value in sorted(self._tensor_leaves(arguments).items()):
             for size in (*value.shape, *value.stride()):
                 checks.add_output_number(symbols.size(size, ""))
         return checks, texts
+
+    def _constant_floats(self, arguments: list[tuple[str, Any]]) -> dict[str, float]:
+        """Floats that the graph holds: by their symbol, the value, which each call compares."""
+        given = [what for kind, what in arguments if kind in ("float", "attribute")]
+        values: dict[str, float] = {}
+        for symbol, expressions in self._whole.symbols.items():
+            for expression in expressions:
+                match, steps = _LEAF.match(expression), steps_of(expression, _MODULE)
+                what: Any = int(match[1]) if match else steps
+                if what is None or what in given:
+                    continue
+                value = self._leaves[what] if match else resolve(self._flat.module, what)
+                if isinstance(value, float):
+                    values[symbol] = value
+                    if steps is not None:
+                        self.constants.append((steps, value))
+        return values
 
     def _tensor_leaves(self, arguments: list[tuple[str, Any]]) -> dict[int, torch.Tensor]:
         return {
@@ -412,8 +433,8 @@ class _Capture:
         """The user's name for a leaf, e.g. "argument 0['mask']"."""
         call = pytree.tree_unflatten(self._leaves, self._flat.spec)
         path = pytree.tree_flatten_with_path(call)[0][index][0]
-        first = path[1]
-        where = f"argument {first.idx}" if hasattr(first, "idx") else f"argument {first.key}"
+        first: Any = path[1]
+        where = f"argument {first.idx if hasattr(first, 'idx') else first.key}"
         return where + pytree.keystr(path[2:])
 
     def _leaf_facts(self, arguments: list[tuple[str, Any]]) -> list[Facts]:

@@ -25,7 +25,8 @@ from torch._dynamo.eval_frame import (
     innermost_fn,
     set_enable_dynamic,
 )
-from torch._dynamo.exc import ShortenTraceback
+from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import counters, get_metrics_context
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.schemas import OutputType
@@ -506,7 +507,7 @@ class Whole:
         """The guards on symbols, and their ranges, once the graph was compiled: an expression, and
         None or the least and the greatest value that it may have (None: any)."""
         assert self._captured.backend_input is not None
-        shapes = self._captured.backend_input.fake_mode.shape_env
+        shapes: Any = self._captured.backend_input.fake_mode.shape_env
         found: list[tuple[Any, Any, Any]] = [(guard.expr, None, None) for guard in shapes.guards]
         for symbol, bounds in shapes.var_to_range.items():
             if symbol.is_integer:
@@ -534,9 +535,34 @@ class Whole:
 _COMPARED = frozenset({"CONSTANT_MATCH", "EQUALS_MATCH"})
 
 
-def capture_whole(module: torch.nn.Module, leaves: list[Any], dynamic: bool | None) -> Whole | None:
-    """Captures module(leaves). None where it computes nothing. Raises Dynamo's error where the code
-    breaks the graph."""
+def capture_whole(
+    module: torch.nn.Module,
+    leaves: list[Any],
+    dynamic: bool | None,
+    compiled: Callable[[Whole], None],
+) -> Whole | None:
+    """Captures module(leaves), and has it compiled. None where it computes nothing. Raises Dynamo's
+    error where the code breaks the graph.
+
+    It begins anew as long as AOTAutograd finds floats that have to be constants, as Dynamo does.
+    """
+    try:
+        while True:
+            whole = _capture_whole(module, leaves, dynamic)
+            if whole is None:
+                return None
+            try:
+                compiled(whole)
+            except TensorifyScalarRestartAnalysis:
+                continue
+            return whole
+    finally:
+        TensorifyState.clear()
+
+
+def _capture_whole(
+    module: torch.nn.Module, leaves: list[Any], dynamic: bool | None
+) -> Whole | None:
     telling = dynamo_config.patch(side_effect_replay_policy="warn")
     sizes = nullcontext() if dynamic is None else set_enable_dynamic(dynamic)
     with get_metrics_context(), telling, sizes, warnings.catch_warnings(record=True) as told:
@@ -555,7 +581,7 @@ def capture_whole(module: torch.nn.Module, leaves: list[Any], dynamic: bool | No
     if given is None:
         return None
     gm = given.graph_module
-    shapes = given.fake_mode.shape_env
+    shapes: Any = given.fake_mode.shape_env
     graph = captured.graph_capture_output.output_graph
     return Whole(
         gm=gm,
@@ -608,7 +634,8 @@ def compiled_module(fast: Any, backend: Callable[..., Any]) -> CompiledModule | 
     """None if it isn't a module that torch.compile made with that backend."""
     if not isinstance(fast, OptimizedModule):
         return None
-    given: Any = innermost_backend(fast.dynamo_ctx.callback)
+    callback: Any = fast.dynamo_ctx.callback
+    given: Any = innermost_backend(callback)
     if getattr(given, "compiler_fn", given) is not backend:
         return None
     options = getattr(given, "kwargs", {}).get("options") or {}

@@ -232,6 +232,25 @@ def test_numbers(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_floats_that_the_program_holds(tmp_path: Path) -> None:
+    """Where a float is no operand of a tensor, Dynamo takes it for constant."""
+
+    def function(m: Of, a: torch.Tensor, r: float) -> torch.Tensor:
+        first = nn.functional.layer_norm(a, (4,), eps=m.scale)
+        return first + nn.functional.layer_norm(a, (4,), eps=r) * r
+
+    model = Of(function)
+    fast = loaded(tmp_path, model, [(x(3), 0.5), (x(5), 0.5)])
+    check(fast, model, x(3), 0.5)
+    check(fast, model, x(5), 0.5)
+    with pytest.raises(torch_pjrt.Error, match=r"argument 1 is 0.25, and was 0.5"):
+        fast(x(3), 0.25)
+    model.scale = 3.0
+    with pytest.raises(torch_pjrt.Error, match=r"model.scale is 3.0, and was 2.0"):
+        fast(x(3), 0.5)
+
+
+@torch.no_grad()
 def test_tensors_in_the_code(tmp_path: Path) -> None:
     model = Of(lambda m, a: a + torch.tensor([1.0, 2.0, 3.0, 4.0]) * torch.tensor(3, dtype=a.dtype))
     fast = loaded(tmp_path, model, [(x(3),), (x(3).bfloat16(),)])
@@ -324,7 +343,7 @@ def test_autocast_is_guarded(tmp_path: Path) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         fast = loaded(tmp_path, model, [(x(3),)])
         assert fast(x(3)).dtype == torch.bfloat16
-    with pytest.raises(torch_pjrt.Error, match="torch.autocast is"):
+    with pytest.raises(torch_pjrt.Error, match=r"torch.autocast is"):
         fast(x(3))
 
 
@@ -400,12 +419,12 @@ def test_what_is_no_compiled_module(tmp_path: Path) -> None:
         torch.compile(small(), backend="eager"),
         torch.compile(lambda a: a, backend="pjrt"),
     ):
-        with pytest.raises(torch_pjrt.Error, match="save takes what torch.compile"):
+        with pytest.raises(torch_pjrt.Error, match=r"save takes what torch.compile"):
             torch_pjrt.save(fast, tmp_path / "model.tpc", [(x(),)])
 
 
 def test_a_graph_break_is_dynamos_error(tmp_path: Path) -> None:
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="[Dd]ata-dependent"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"[Dd]ata-dependent"):
         saved(tmp_path, Of(lambda m, a: a if a.sum() > 0 else -a), [(x(),)])
 
 
