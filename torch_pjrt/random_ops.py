@@ -13,7 +13,17 @@ import torch
 
 from .torch_internals import OpOverload
 
-__all__ = ["bernoulli", "integers", "is_draw", "is_random", "normal", "permutation", "uniform"]
+__all__ = [
+    "bernoulli",
+    "binomial",
+    "integers",
+    "is_draw",
+    "is_random",
+    "normal",
+    "permutation",
+    "poisson",
+    "uniform",
+]
 
 Size = int | torch.SymInt
 
@@ -25,9 +35,11 @@ _library.define(
 )
 for _schema in (
     "random_bernoulli(Tensor draw, SymInt[] size, float p) -> Tensor",
+    "random_binomial(Tensor draw, Tensor count, Tensor chance) -> Tensor",
     "random_integers(Tensor draw, SymInt[] size, SymInt low, SymInt last) -> Tensor",
     "random_normal(Tensor draw, SymInt[] size, *, ScalarType dtype) -> Tensor",
     "random_permutation(Tensor draw, SymInt n) -> Tensor",
+    "random_poisson(Tensor draw, Tensor rate) -> Tensor",
     "random_uniform(Tensor draw, SymInt[] size, *, ScalarType dtype) -> Tensor",
 ):
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -44,6 +56,16 @@ def _draw_type(site: int) -> torch.Tensor:
 @torch.library.register_fake("torch_pjrt::random_bernoulli", lib=_library)
 def _bernoulli_type(draw: torch.Tensor, size: Sequence[Size], p: float) -> torch.Tensor:
     return draw.new_empty(size, dtype=torch.bool)
+
+
+@torch.library.register_fake("torch_pjrt::random_binomial", lib=_library)
+def _binomial_type(draw: torch.Tensor, count: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
+    return count.new_empty(count.shape)
+
+
+@torch.library.register_fake("torch_pjrt::random_poisson", lib=_library)
+def _poisson_type(draw: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
+    return rate.new_empty(rate.shape)
 
 
 @torch.library.register_fake("torch_pjrt::random_integers", lib=_library)
@@ -81,6 +103,11 @@ def bernoulli(size: Sequence[Size], p: float) -> torch.Tensor:
     return _ops.random_bernoulli(_draw(), size, p)
 
 
+def binomial(count: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
+    """Successes among `count` trials, each with probability `chance`; all float64, of one shape."""
+    return _ops.random_binomial(_draw(), count, chance)
+
+
 def integers(size: Sequence[Size], low: Size, last: Size) -> torch.Tensor:
     """An int64 tensor, even over low to last, both included."""
     return _ops.random_integers(_draw(), size, low, last)
@@ -94,6 +121,11 @@ def normal(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
 def permutation(n: Size) -> torch.Tensor:
     """An int64 tensor of 0 to n - 1 in random order."""
     return _ops.random_permutation(_draw(), n)
+
+
+def poisson(rate: torch.Tensor) -> torch.Tensor:
+    """Events where `rate` are expected; both float64."""
+    return _ops.random_poisson(_draw(), rate)
 
 
 def uniform(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import random_ops, torch_internals
+from . import checks, random_ops, torch_internals
 from .errors import failure
 from .random_ops import Size
 from .torch_internals import OpOverload
@@ -215,6 +215,8 @@ def _normal_of_tensors(
     if not _supported(dtype, {"generator": generator}):
         return NotImplemented
     size = torch.broadcast_shapes(*(given.shape for given in tensors))
+    if isinstance(std, Tensor):
+        std = checks.checked(std, ~(std >= 0), "normal expects all elements of std >= 0.0")
     return _scaled(random_ops.normal(size, _computed(dtype)), mean, std).to(dtype)
 
 
@@ -287,7 +289,63 @@ def _randperm(n: Size, *, dtype: torch.dtype | None = torch.int64, **options: An
     return random_ops.permutation(n).to(dtype)
 
 
+# --- categories and counts
+
+_NO_WEIGHT = "probability tensor contains either `inf`, `nan` or element < 0"
+_NO_WEIGHTS = "invalid multinomial distribution (sum of probabilities <= 0)"
+_MULTINOMIAL = "invalid multinomial distribution (encountering probability entry "
+
+
+@_of(aten.multinomial.default)
+def _multinomial(
+    self: Tensor, num_samples: Size, replacement: bool = False, *, generator: Any = None
+) -> Any:
+    if not _supported(self.dtype, {"generator": generator}):
+        return NotImplemented
+    weights = self
+    if replacement and num_samples != 1:
+        weights = checks.checked(weights, ~(weights >= 0), _MULTINOMIAL + "< 0)")
+        infinite = ~(weights < math.inf)
+        weights = checks.checked(weights, infinite, _MULTINOMIAL + "= infinity or NaN)")
+    else:
+        weights = checks.checked(weights, ~((weights >= 0) & (weights < math.inf)), _NO_WEIGHT)
+    weights = checks.checked(weights, weights.double().sum(-1) <= 0, _NO_WEIGHTS)
+    if replacement and num_samples != 1:
+        below = weights.double().cumsum(-1)
+        values = random_ops.uniform([*self.shape[:-1], num_samples], torch.float64)
+        return torch.searchsorted(below / below[..., -1:], values, right=True)
+    # The first arrivals of events with these rates.
+    rates = weights.to(_computed(self.dtype))
+    keys = rates / _exponential(torch.empty_like(rates, memory_format=torch.contiguous_format))
+    if num_samples == 1:
+        return keys.argmax(-1, keepdim=True)
+    return keys.topk(num_samples, -1)[1]
+
+
+@_of(aten.poisson.default)
+def _poisson(self: Tensor, generator: Any = None) -> Any:
+    if not _supported(self.dtype, {"generator": generator}):
+        return NotImplemented
+    message = "invalid Poisson rate, expected rate to be non-negative"
+    rate = checks.checked(self, ~(self >= 0), message)
+    return random_ops.poisson(rate.double().contiguous()).to(self.dtype)
+
+
+@_of(aten.binomial.default)
+def _binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Any:
+    if not _supported(count.dtype, {"generator": generator}):
+        return NotImplemented
+    chance = prob.double().expand(count.shape)
+    return random_ops.binomial(count.double().contiguous(), chance).to(count.dtype)
+
+
 # --- bernoulli, whose results are contiguous in eager too; and dropout
+
+
+_NO_PROBABILITY = (
+    "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be "
+    "improved?  If so, please report an enhancement request to PyTorch.)"
+)
 
 
 @_of(aten.bernoulli.p)
@@ -307,6 +365,7 @@ def _bernoulli_of_self(self: Tensor, *, generator: Any = None) -> Any:
 def _bernoulli_of(self: Tensor, p: Tensor, *, generator: Any = None) -> Any:
     if not _is_default({"generator": generator}):
         return NotImplemented
+    p = checks.checked(p, ~((p >= 0) & (p <= 1)), _NO_PROBABILITY)
     values = random_ops.uniform(self.shape, _computed(p.dtype))
     return (values < p).to(self.dtype, memory_format=torch.contiguous_format)
 

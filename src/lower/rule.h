@@ -213,6 +213,7 @@ std::span<const Entry> create_rules();
 std::span<const Entry> backward_convolution_rules();
 std::span<const Entry> backward_max_pooling_rules();
 std::span<const Entry> backward_average_pooling_rules();
+std::span<const Entry> random_counts_rules();
 std::span<const Entry> random_rules();
 std::span<const Entry> complex_rules();
 // Rules in place of those above where an operand or the result is complex; the roles of arguments

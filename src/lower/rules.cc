@@ -25,6 +25,7 @@ auto families() {
       norm_rules(),
       pointwise_rules(),
       pooling_rules(),
+      random_counts_rules(),
       random_rules(),
       rearrange_rules(),
       reduction_rules(),

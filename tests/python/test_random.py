@@ -448,7 +448,7 @@ def test_attention_with_dropout() -> None:
         (lambda: torch.rand(3, dtype=torch.int64), "no lowering for aten::rand"),
         (lambda: torch.rand(3, device="meta"), "no lowering for aten::rand"),
         (lambda: torch.randn(3, dtype=torch.complex64), "no lowering for aten::randn"),
-        (lambda: torch.poisson(torch.ones(3)), "no lowering for aten::poisson"),
+        (lambda: torch._standard_gamma(torch.ones(3)), "no lowering for aten::_standard_gamma"),
     ],
 )
 def test_wrong_arguments(function: Callable[[], torch.Tensor], message: str) -> None:
