@@ -107,10 +107,40 @@ def _nll_loss(op: torch_internals.OpOverload) -> Callable[..., Any]:
     return rewritten
 
 
+def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    shape = torch.broadcast_shapes(self.shape, mask.shape)
+    here = mask.expand(shape)
+    count = here.reshape(-1).to(torch.int64).cumsum(0)
+    given = source.numel()
+    message = "Number of elements of source < number of ones in mask"
+    nth = checked(count - 1, count > given, message)
+    values = source.reshape(-1)
+    if given == 0:  # then nothing may be written
+        values = self.new_zeros(1)
+    values = values.index_select(0, nth.clamp(min=0)).view(shape)
+    return torch.where(here, values, self)
+
+
+def _binary_cross_entropy() -> Callable[..., Tensor]:
+    decomposed = torch_internals.decomposition(aten.binary_cross_entropy.default)
+
+    def rewritten(
+        self: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
+    ) -> Tensor:
+        message = "all elements of {} should be between 0 and 1"
+        self = checked(self, ~((self >= 0) & (self <= 1)), message.format("input"))
+        target = checked(target, ~((target >= 0) & (target <= 1)), message.format("target"))
+        return decomposed(self, target, weight, reduction)
+
+    return rewritten
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
+        aten.binary_cross_entropy.default: _binary_cross_entropy(),
         aten.index_add.default: _index_add,
         aten.index_copy.default: _index_copy,
+        aten.masked_scatter.default: _masked_scatter,
         aten.nll_loss_forward.default: _nll_loss(aten.nll_loss_forward.default),
         aten.nll_loss2d_forward.default: _nll_loss(aten.nll_loss2d_forward.default),
     }

@@ -117,16 +117,6 @@ def _embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type:
     return self.index_put((indices.reshape(-1),), rows)
 
 
-def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    if source.numel() == 0:
-        return self.clone()
-    shape = torch.broadcast_shapes(self.shape, mask.shape)
-    here = mask.expand(shape)
-    nth = here.reshape(-1).to(torch.int64).cumsum(0) - 1
-    values = source.reshape(-1).index_select(0, nth.clamp(min=0)).view(shape)
-    return torch.where(here, values, self)
-
-
 _KEYS = 1  # mask_type of a mask [N, L] of keys; the others broadcast to [N, heads, L, L]
 
 
@@ -247,7 +237,6 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.addbmm.default: _addbmm,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.embedding_renorm.default: _embedding_renorm,
-    aten.masked_scatter.default: _masked_scatter,
     aten.mkldnn_rnn_layer.default: _lstm_layer,
     aten.put.default: _put,
 }
