@@ -13,6 +13,8 @@ from . import (
     checks,
     foreach,
     gradients,
+    grid_sampling,
+    margin_loss,
     random_eager,
     random_ops,
     random_rewrites,
@@ -35,8 +37,6 @@ _FURTHER: tuple[OpOverload, ...] = (
     aten._batch_norm_with_update_functional.default,
     aten._native_batch_norm_legit.no_stats,
     aten._native_batch_norm_legit_functional.default,
-    aten.adaptive_max_pool2d.default,
-    aten.adaptive_max_pool3d.default,
     aten.addmv.default,
     aten.dist.default,
     aten.elu.default,
@@ -78,6 +78,7 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     known |= {op: torch_internals.decomposition(op) for op in _FURTHER}
     known |= rewrites.OWN | checks.decompositions()
     known |= attention.decompositions() | gradients.decompositions()
+    known |= grid_sampling.decompositions() | margin_loss.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     kept |= foreach.decompositions()
     return kept | (random_eager if random == "eager" else random_rewrites).table()

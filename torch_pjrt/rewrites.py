@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from . import torch_internals
+
 aten = torch.ops.aten
 
 _SUM, _MEAN, _MAX = range(3)  # modes of embedding_bag
@@ -36,6 +38,34 @@ def _adaptive_avg_pool3d(self: Tensor, output_size: Sequence[int]) -> Tensor:
     for k, windows in enumerate(output_size):
         x = _adaptive_mean(x, self.dim() - 3 + k, int(windows))
     return x.to(self.dtype)
+
+
+def _adaptive_max_pool(self: Tensor, output_size: Sequence[int]) -> Any:
+    """Maxima of windows that cover the image evenly, and where they stand in it."""
+    rank = len(output_size)
+    op = aten.adaptive_max_pool2d if rank == 2 else aten.adaptive_max_pool3d
+    simple = torch_internals.decomposition(op.default)(self, output_size)
+    if simple is not NotImplemented:  # windows of one size, side by side
+        return simple
+    x, sizes = self, [int(s) for s in self.shape[-rank:]]
+    place = torch.zeros((), dtype=torch.int64)
+    for k, (size, windows) in enumerate(zip(sizes, output_size, strict=True)):
+        number = torch.arange(windows)
+        first, end = number * size // windows, ((number + 1) * size + windows - 1) // windows
+        widest = max(-(-(w + 1) * size // windows) - w * size // windows for w in range(windows))
+        # A window that is less wide ends with its last element over again.
+        index = torch.minimum(first.unsqueeze(1) + torch.arange(widest), (end - 1).unsqueeze(1))
+        dim = self.dim() - rank + 2 * k
+        x = x.index_select(dim, index.view(-1)).unflatten(dim, (windows, widest))
+        shape = [1] * (2 * rank)
+        shape[2 * k : 2 * k + 2] = windows, widest
+        place = place * size + index.view(shape)
+    batch = self.dim() - rank
+    order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
+    x = x.permute([*range(batch), *(batch + d for d in order)]).flatten(-rank)
+    place = place.permute(order).flatten(-rank)
+    values, nth = x.max(-1)
+    return values, place.expand(x.shape).gather(-1, nth.unsqueeze(-1)).squeeze(-1)
 
 
 def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -234,6 +264,8 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten._embedding_bag_forward_only.default: _embedding_bag,
     aten._transformer_encoder_layer_fwd.default: _transformer_encoder_layer,
     aten._trilinear.default: _trilinear,
+    aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    aten.adaptive_max_pool3d.default: _adaptive_max_pool,
     aten.addbmm.default: _addbmm,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.embedding_renorm.default: _embedding_renorm,

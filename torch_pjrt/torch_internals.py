@@ -166,8 +166,29 @@ def compile_with_autograd(
     keeping = inductor_config.patch(fallback_random=True) if keep_unused_random else nullcontext()
     # A graph with a backward in it keeps what checkpointed code computes: torch's pass that has it
     # computed again fails on random numbers, and XLA would undo its work.
-    with keeping, functorch_config.patch(remat_using_tags_for_fwd_loss_bwd_graph=False):
+    without_remat = functorch_config.patch(remat_using_tags_for_fwd_loss_bwd_graph=False)
+    with keeping, without_remat, _decomposed_before_autograd(decompositions):
         return compiler(gm, inputs)
+
+
+# Ops that torch decomposes above autograd, where no table of decompositions is looked at.
+_EARLY = (torch.ops.aten.multilabel_margin_loss_forward.default,)
+
+
+@contextmanager
+def _decomposed_before_autograd(decompositions: Decompositions) -> Iterator[None]:
+    """Puts the table's decompositions of these ops in the place of torch's while tracing."""
+    key = torch._C.DispatchKey.Autograd
+    kept = {op: op.py_kernels[key] for op in _EARLY if key in op.py_kernels}
+    try:
+        for op in kept:
+            op.py_kernels[key] = decompositions[op]
+            op._dispatch_cache.clear()
+        yield
+    finally:
+        for op, kernel in kept.items():
+            op.py_kernels[key] = kernel
+            op._dispatch_cache.clear()
 
 
 def partition_with_recomputation(
