@@ -12,7 +12,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from . import copies, fx
-from .errors import CaptureError
+from .capture_error import CaptureError
 from .fallback import Compilers, Fallback, Refused, stitch
 from .torch_internals import EagerOutput
 

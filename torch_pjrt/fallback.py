@@ -17,7 +17,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from . import fx, random_ops, torch_internals
-from .errors import CaptureError
+from .capture_error import CaptureError
 from .outputs import shared_outputs
 from .partition import Op, stages
 from .sizes import Sizes

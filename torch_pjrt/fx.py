@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from . import random_ops, torch_internals
-from .errors import CaptureError, failure
+from .capture_error import CaptureError
+from .errors import failure
 from .outputs import Shared, shared_outputs
 from .sources import source_of
 from .symbols import Symbols

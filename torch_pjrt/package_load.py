@@ -50,7 +50,7 @@ def load(
             plugins.choose(plugin),
             options["compile_overrides"],
             options["disk_cache"],
-            programs,
+            stored=programs,
         )
 
     variants = [Variant(variant, package, make_program) for variant in facts["variants"]]
