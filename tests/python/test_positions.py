@@ -213,7 +213,7 @@ def greedy(model: Any, first: int, places: Iterable[int]) -> Iterable[tuple[int,
         yield int(token), logits
 
 
-@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("dynamic", [True, pytest.param(None, marks=pytest.mark.full)])
 def test_greedy_decoding_compiles_nothing_after_the_first_position(dynamic: bool | None) -> None:
     torch.manual_seed(0)
     eager, model = Decoder().eval(), Decoder().eval()
