@@ -32,7 +32,7 @@ def small_model(width: int) -> torch.nn.Module:
     )
 
 
-@pytest.mark.parametrize("backend", ["pjrt", "torchxla_trace_once"])
+@pytest.mark.parametrize("backend", ["pjrt", "torchxla_trace_once", "aot_torchxla_trace_once"])
 @pytest.mark.parametrize("mode", MODES)
 def test_readme_example(mode: Mode, backend: str) -> None:
     model = small_model(16)

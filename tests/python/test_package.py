@@ -24,7 +24,7 @@ SCRIPT = """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
 x = torch.randn(3, 8)
-for backend in ("pjrt", "torchxla_trace_once"):
+for backend in ("pjrt", "torchxla_trace_once", "aot_torchxla_trace_once"):
     torch.testing.assert_close(torch.compile(model, backend=backend)(x), model(x))
 torch._dynamo.reset()
 fake = torch.compile(model, backend="pjrt", options={"plugin": "fake"})
@@ -128,6 +128,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     assert dict(entries["torch_dynamo_backends"]) == {
         "pjrt": backend,
         "torchxla_trace_once": backend,
+        "aot_torchxla_trace_once": backend,
     }
     assert dict(entries["console_scripts"]) == {"torch-pjrt": "torch_pjrt.__main__:main"}
     assert len(requirements) == 2

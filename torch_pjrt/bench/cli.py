@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -67,7 +68,12 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
     kind.add_argument(
         "--inference", action="store_true", help="eval mode without gradients (the default)"
     )
-    kind.add_argument("--training", action="store_true", help="not available yet")
+    kind.add_argument(
+        "--training",
+        action="store_true",
+        help="whole steps (forward, loss, backward, SGD) in the stock loop with each backend, and, "
+        "where one is ours, by torch_pjrt.train_step too",
+    )
     parser.add_argument(
         "--backend",
         action="append",
@@ -101,6 +107,12 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         "--batch-size", type=_positive, metavar="N", help="instead of each model's own"
     )
     parser.add_argument(
+        "--image-size",
+        type=_positive,
+        metavar="N",
+        help="images of N by N instead of 224 by 224, for the models that take them",
+    )
+    parser.add_argument(
         "--threads", type=_positive, metavar="N", help="keep eager and compiled to N CPUs"
     )
     parser.add_argument(
@@ -125,14 +137,16 @@ def main(
     """
     parser = make_parser(models)
     parsed = parser.parse_args(arguments)
-    if parsed.training:
-        parser.error("--training is not available yet: only inference can be measured")
+    if parsed.null_device and parsed.training:
+        parser.error("--null-device measures inference: leave --training out")
     if parsed.null_device and parsed.accuracy:
         parser.error("--null-device computes nothing: use it with --performance")
     if parsed.null_device and parsed.backend:
         parser.error("--null-device has backends of its own: leave --backend out")
     specs = _chosen(parser, models, parsed.only or _default(models, parsed.null_device))
     _require_packages(parser, specs)
+    if parsed.image_size is not None:
+        specs = [spec.with_images_of(parsed.image_size) for spec in specs]
 
     from . import environment
 
@@ -141,14 +155,17 @@ def main(
             parser.error(f"--threads: only {environment.usable_cores()} CPUs can be used")
         environment.limit_cores(parsed.threads)
 
-    from . import host_cost
+    from . import host_cost, train_runner
     from .runner import Options
 
+    backends: tuple[str, ...]
     if parsed.null_device:
         backends = host_cost.BACKENDS
     else:
         backends = tuple(dict.fromkeys(parsed.backend or [DEFAULT_BACKEND]))
         _check_backends(parser, backends)
+        if parsed.training:
+            backends = train_runner.with_one_program(backends)
     mode: Mode = "null-device" if parsed.null_device else "performance"
     options = Options(
         mode="accuracy" if parsed.accuracy else mode,
@@ -158,7 +175,11 @@ def main(
         randomize_input=parsed.randomize_input,
         batch_size=parsed.batch_size,
         threads=parsed.threads,
+        training=parsed.training,
     )
+    if parsed.training and isolated:
+        # So that first steps are cold: train_step has no option for it.
+        os.environ["TORCH_PJRT_CACHE"] = "0"
     run = _run(specs, options, parsed.output, parsed.json, isolated)
     if run.interrupted:
         return INTERRUPTED
@@ -183,6 +204,7 @@ def _run(
             "repeat": options.repeat,
             "iterations_per_run": options.iterations_per_run,
             "randomize_input": options.randomize_input,
+            "training": options.training,
             "seed": runner.SEED,
         },
         environment=environment.describe(options.threads),

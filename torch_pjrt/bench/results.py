@@ -36,7 +36,9 @@ Status = Literal["pending", "passed", "wrong", "failed"]
 
 @dataclass
 class BackendResult:
-    """One model under one backend. error is the largest, as a part of the output's scale."""
+    """One model under one backend. error is the largest: of an output, as a part of its scale, or
+    in training of a parameter's gradient, relative to its norm. executions_per_step: of our
+    programs, in training."""
 
     backend: str
     status: Status = "pending"
@@ -47,6 +49,7 @@ class BackendResult:
     samples_s: list[float] = field(default_factory=list)
     cold_counts: dict[str, int] = field(default_factory=dict)
     warm_counts: dict[str, int] = field(default_factory=dict)
+    executions_per_step: float | None = None
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch._dynamo
-import torch._inductor.config
 
-from . import accuracy, counters, host_cost, isolate, timing
+from . import accuracy, counters, host_cost, isolate, timing, train_runner
+from .compiling import cold_compiler, one_line
+from .compiling import compiled as compile_cold
 from .models.registry import Spec
 from .results import BackendResult, Mode, ModelResult
 
@@ -38,6 +38,7 @@ class Options:
     randomize_input: bool = False
     batch_size: int | None = None
     threads: int | None = None
+    training: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def blank_result(spec: Spec, options: Options) -> ModelResult:
         family=spec.family,
         batch_size=options.batch_size or spec.batch_size,
         parameters=spec.parameters,
-        published_once=spec.published_once,
+        published_once=spec.published_training if options.training else spec.published_once,
         backends=[BackendResult(backend) for backend in options.backends],
     )
 
@@ -101,12 +102,15 @@ def run_model(spec: Spec, options: Options, progress: Progress) -> ModelResult:
     try:
         if options.threads is not None:
             torch.set_num_threads(options.threads)
-        with torch.no_grad():
-            _check_and_time(spec, options, result, progress)
+        if options.training:
+            train_runner.check_and_time(spec, options, SEED, result, progress)
+        else:
+            with torch.no_grad():
+                _check_and_time(spec, options, result, progress)
     except KeyboardInterrupt:
         result.interrupted = True
     except Exception as error:
-        result.fail(_one_line(error))
+        result.fail(one_line(error))
     return result
 
 
@@ -120,7 +124,7 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
     null_device = options.mode == "null-device"
     sides = [timing.Side(BASELINE, model, iterations=1 if null_device else None)]
     watches: dict[str, counters.Watch] = {}
-    with _cold_compiler([host_cost.CHECKED] if null_device else options.backends):
+    with cold_compiler([host_cost.CHECKED] if null_device else options.backends):
         for entry in result.backends:
             progress(f"compiling by {entry.backend}, checking", 0, 0)
             try:
@@ -129,7 +133,7 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
                 else:
                     compiled = _compile_and_check(model, cases, entry, entry.backend)
             except Exception as error:
-                entry.status, entry.message = "failed", _one_line(error)
+                entry.status, entry.message = "failed", one_line(error)
                 continue
             if entry.status == "passed":
                 watch = counters.Watch(_is_ours(entry.backend))
@@ -162,30 +166,6 @@ def _case(model: torch.nn.Module, arguments: tuple[Any, ...]) -> Case:
     return Case(arguments, model(*arguments), reference)
 
 
-@contextlib.contextmanager
-def _cold_compiler(backends: Sequence[str]) -> Iterator[None]:
-    """A compiler that has been imported and started, but has compiled nothing and reads no cache
-    of torch's: first calls inside cost what compiling costs."""
-    with torch._inductor.config.patch(force_disable_caches=True), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="dynamo_pgo force disabled")
-        for backend in backends:
-            # A backend that fails here fails on the model too, where it is reported.
-            with contextlib.suppress(Exception):
-                _compiled(_tiny, backend)(torch.ones(2))
-        torch._dynamo.reset()
-        yield
-
-
-def _compiled(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
-    """Without programs from disk where the backend is ours, so that a first call is cold."""
-    options: dict[str, Any] | None = {"disk_cache": False} if counters.is_ours(backend) else None
-    return torch.compile(function, backend=backend, options=options)
-
-
-def _tiny(x: torch.Tensor) -> torch.Tensor:
-    return x + 1
-
-
 def _is_ours(backend: str) -> bool:
     if backend in host_cost.BACKENDS:
         return backend == host_cost.NULL_DEVICE
@@ -211,7 +191,7 @@ def _compile_and_check(
     """Calls the model, compiled by `backend`, on every case, the first call cold, and fills in
     `entry`."""
     watch = counters.Watch(counters.is_ours(backend))
-    compiled = _compiled(model, backend)
+    compiled = compile_cold(model, backend)
     checks: list[accuracy.Check] = []
     for case in cases:
         with watch.watching() if not checks else contextlib.nullcontext():
@@ -234,9 +214,3 @@ def _judge_counts(entry: BackendResult, watch: counters.Watch, iterations: int) 
     entry.warnings += counters.warm_warnings(
         entry.warm_counts, watch.entered * iterations, watch.ours
     )
-
-
-def _one_line(error: BaseException) -> str:
-    """The error's type and the first line of its text."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

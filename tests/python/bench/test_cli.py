@@ -96,7 +96,8 @@ def rows(file: Path) -> list[dict[str, str]]:
     [
         ([], "one of the arguments --accuracy --performance is required"),
         (["--accuracy", "--performance"], "not allowed with argument"),
-        (["--accuracy", "--training"], "--training is not available yet"),
+        (["--performance", "--null-device", "--training"], "--null-device measures inference"),
+        (["--accuracy", "--image-size", "0"], "'0' is not a positive whole number"),
         (["--accuracy", "--inference", "--training"], "not allowed with argument"),
         (["--accuracy", "--only", "tinny"], "unknown model 'tinny'; did you mean 'tiny'?"),
         (["--accuracy", "--only", "zzz"], "unknown model 'zzz'; there are tiny"),

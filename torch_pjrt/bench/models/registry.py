@@ -6,9 +6,10 @@ Imports torch only when one is built.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Spec:
     make() gives the freshly initialised module (in training mode) from torch's default generator.
     inputs(batch, generator) gives its positional arguments, CPU tensors. parameters is the count
     that was published for the architecture. batch_size keeps one eager call on two CPU cores well
-    under a second. published_once is the speed-up in R1's table (on a GPU), None if it has no row.
+    under a second. published_once is the speed-up in R1's table (on a GPU), None if it has no row,
+    and published_training that in R3's. any_image_size: whether it takes other images than 224².
     requires names the packages beyond torch that make() imports. in_table: whether it runs unless
     others are asked for; in_null_device: the same with --null-device.
     """
@@ -42,6 +44,8 @@ class Spec:
     parameters: int
     batch_size: int
     published_once: float | None = None
+    published_training: float | None = None
+    any_image_size: bool = False
     requires: tuple[str, ...] = ()
     in_table: bool = True
     in_null_device: bool = False
@@ -60,6 +64,12 @@ class Spec:
             _randomize_running_statistics(model)
         return model.eval()
 
+    def with_images_of(self, size: int) -> Spec:
+        """The same on square images of another size, where the model takes them."""
+        if not self.any_image_size:
+            return self
+        return replace(self, inputs=functools.partial(_images, size=size))
+
 
 def _randomize_running_statistics(model: nn.Module) -> None:
     from torch import nn
@@ -72,11 +82,11 @@ def _randomize_running_statistics(model: nn.Module) -> None:
             module.running_var.uniform_(0.5, 2.0)
 
 
-def _images(batch: int, generator: torch.Generator) -> Inputs:
-    """One float32 tensor [batch, 3, 224, 224], standard normal."""
+def _images(batch: int, generator: torch.Generator, size: int = IMAGE_SIZE) -> Inputs:
+    """One float32 tensor [batch, 3, size, size], standard normal."""
     import torch
 
-    return (torch.randn(batch, 3, IMAGE_SIZE, IMAGE_SIZE, generator=generator),)
+    return (torch.randn(batch, 3, size, size, generator=generator),)
 
 
 def _tokens(batch: int, generator: torch.Generator) -> Inputs:
@@ -105,7 +115,12 @@ def _definition(module: str, function: str) -> Callable[[], nn.Module]:
 
 
 def _vision(
-    name: str, module: str, parameters: int, batch_size: int, published_once: float
+    name: str,
+    module: str,
+    parameters: int,
+    batch_size: int,
+    published_once: float,
+    published_training: float | None,
 ) -> Spec:
     return Spec(
         name=name,
@@ -115,6 +130,8 @@ def _vision(
         parameters=parameters,
         batch_size=batch_size,
         published_once=published_once,
+        published_training=published_training,
+        any_image_size=module != "vit",
     )
 
 
@@ -132,14 +149,14 @@ def _small(name: str, parameters: int) -> Spec:
 
 
 _ALL = (
-    _vision("resnet18", "resnet", 11_689_512, 4, 1.346),
-    _vision("resnet50", "resnet", 25_557_032, 4, 1.153),
-    _vision("resnext50_32x4d", "resnet", 25_028_904, 4, 1.381),
-    _vision("alexnet", "plain", 61_100_840, 8, 1.045),
-    _vision("mobilenet_v2", "mobile", 3_504_872, 8, 1.562),
-    _vision("mnasnet1_0", "mobile", 4_383_312, 8, 1.303),
-    _vision("squeezenet1_1", "plain", 1_235_496, 8, 1.278),
-    _vision("vgg16", "plain", 138_357_544, 1, 1.076),
+    _vision("resnet18", "resnet", 11_689_512, 4, 1.346, 0.91),
+    _vision("resnet50", "resnet", 25_557_032, 4, 1.153, 0.917),
+    _vision("resnext50_32x4d", "resnet", 25_028_904, 4, 1.381, 0.912),
+    _vision("alexnet", "plain", 61_100_840, 8, 1.045, 1.038),
+    _vision("mobilenet_v2", "mobile", 3_504_872, 8, 1.562, 0.881),
+    _vision("mnasnet1_0", "mobile", 4_383_312, 8, 1.303, 0.903),
+    _vision("squeezenet1_1", "plain", 1_235_496, 8, 1.278, None),
+    _vision("vgg16", "plain", 138_357_544, 1, 1.076, 0.914),
     Spec(
         name="BERT_pytorch",
         family="bert",
@@ -148,10 +165,11 @@ _ALL = (
         parameters=109_482_240,
         batch_size=1,
         published_once=2.224,
+        published_training=1.359,
         requires=("transformers",),
         in_null_device=True,
     ),
-    _vision("timm_vision_transformer", "vit", 22_050_664, 4, 1.81),
+    _vision("timm_vision_transformer", "vit", 22_050_664, 4, 1.81, 1.288),
     _small("mlp_3_layers", 3 * (16 * 16 + 16)),
     _small("mlp_200_parameters", 100 * (16 * 16 + 16)),
 )

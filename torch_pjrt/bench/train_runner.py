@@ -1,0 +1,242 @@
+"""Training of one model: each way is checked against float64 eager, then all timed in one run."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._dynamo
+from torch import nn
+
+from . import counters, timing, train_accuracy, train_loop
+from .compiling import cold_compiler, compiled, one_line
+from .models.registry import Spec
+from .results import BackendResult, ModelResult
+
+if TYPE_CHECKING:
+    from .runner import Options, Progress
+
+# A backend's name in a run: torch_pjrt.train_step, beside the stock loop with each backend.
+ONE_PROGRAM = "train_step"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is checked: without dropout, or with eager's own random numbers."""
+
+    name: str
+    dropout: bool
+
+    def can(self, backend: str) -> bool:
+        """Only our stock loop can draw eager's numbers."""
+        return not self.dropout or (backend != ONE_PROGRAM and counters.is_ours(backend))
+
+
+WITHOUT_DROPOUT = Variant("without dropout", False)
+EAGERS_DROPOUT = Variant('with random="eager"', True)
+
+
+def with_one_program(backends: tuple[str, ...]) -> tuple[str, ...]:
+    """The ways to train: by each of the backends, and by train_step where one of them is ours."""
+    is_ours = any(counters.is_ours(backend) for backend in backends)
+    return (*backends, ONE_PROGRAM) if is_ours else backends
+
+
+def check_and_time(
+    spec: Spec, options: Options, seed: int, result: ModelResult, progress: Progress
+) -> None:
+    with cold_compiler([e.backend for e in result.backends if e.backend != ONE_PROGRAM]):
+        _check(spec, seed, result, progress)
+    passed = [entry for entry in result.backends if entry.status == "passed"]
+    if options.mode == "accuracy" or not passed:
+        return
+    torch._dynamo.reset()
+    gc.collect()
+    _time(spec, options, seed, result, passed, progress)
+
+
+def _check(spec: Spec, seed: int, result: ModelResult, progress: Progress) -> None:
+    model = spec.build(seed)
+    variants = [WITHOUT_DROPOUT]
+    if train_loop.has_dropout(model):
+        variants.append(EAGERS_DROPOUT)
+    del model
+    verdicts: dict[str, dict[str, train_accuracy.Verdict]] = {}
+    for variant in variants:
+        live = [
+            entry
+            for entry in result.backends
+            if entry.status != "failed" and variant.can(entry.backend)
+        ]
+        for entry, verdict in _verdicts(spec, seed, variant, live, result.batch_size, progress):
+            verdicts.setdefault(entry.backend, {})[variant.name] = verdict
+    for entry in result.backends:
+        if entry.status != "failed" and entry.backend in verdicts:
+            name, verdict = train_accuracy.worst(verdicts[entry.backend])
+            entry.status = "passed" if verdict.passed else "wrong"
+            entry.error = verdict.error
+            entry.message = "" if verdict.passed else f"{name}: {verdict.message}"
+            entry.rule = (
+                f"gradients {verdict.gradient:.0%}, median {verdict.median:.2f}x, "
+                f"losses {verdict.loss:.0%}"
+            )
+
+
+class _Trained:
+    """A model that is trained one way, over and over from given weights."""
+
+    def __init__(self, model: nn.Module, entry: BackendResult, variant: Variant) -> None:
+        self._model, self._entry = model, entry
+        if entry.backend == ONE_PROGRAM:
+            self._step = train_loop.one_program_step(model, keep_grads=True)
+        else:
+            random = "eager" if variant.dropout else None
+            self._step = train_loop.stock_step(model, compiled(model, entry.backend, random))
+
+    def observe(
+        self, weights: dict[str, Any], arguments: tuple[Any, ...], seed: int
+    ) -> train_loop.Observed:
+        """The very first call's time and counts go into the entry."""
+        self._model.load_state_dict(weights)
+        watch = counters.Watch(_is_ours(self._entry.backend))
+        with watch.watching():
+            found = _observe(self._model, self._step, arguments, seed)
+        if self._entry.first_call_s is None:
+            self._entry.first_call_s = found.first_step_s
+            self._entry.cold_counts = dict(watch.moved)
+            self._entry.warnings += counters.cold_warnings(self._entry.cold_counts, watch.ours)
+        return found
+
+
+def _observe(
+    model: nn.Module, step: train_loop.Step, arguments: tuple[Any, ...], seed: int
+) -> train_loop.Observed:
+    torch.manual_seed(seed)
+    return train_loop.observe(model, step, arguments, train_accuracy.STEPS)
+
+
+def _verdicts(
+    spec: Spec,
+    first_seed: int,
+    variant: Variant,
+    entries: list[BackendResult],
+    batch: int,
+    progress: Progress,
+) -> Iterator[tuple[BackendResult, train_accuracy.Verdict]]:
+    """Errors against float64 eager over seeds of weights and batches; one that raises has none."""
+    own = train_accuracy.Errors()
+    found = {entry.backend: train_accuracy.Errors() for entry in entries}
+    ways: dict[str, _Trained] = {}
+    for seed in range(first_seed, first_seed + train_accuracy.SEEDS):
+        progress(f"eager {variant.name}, seed {seed - first_seed + 1}", 0, 0)
+        model = spec.build(seed).train()
+        if not variant.dropout:
+            train_loop.without_dropout(model)
+        weights = copy.deepcopy(model.state_dict())
+        arguments = _batch(spec, model, batch, seed)
+        wide = copy.deepcopy(model).double()
+        exact = _observe(wide, train_loop.stock_step(wide), _in_float64(arguments), seed)
+        del wide
+        own.add(_observe(model, train_loop.stock_step(model), arguments, seed), exact)
+        for entry in entries:
+            if entry.status == "failed":
+                continue
+            progress(f"{entry.backend} {variant.name}, seed {seed - first_seed + 1}", 0, 0)
+            try:
+                if entry.backend not in ways:
+                    ways[entry.backend] = _Trained(copy.deepcopy(model), entry, variant)
+                found[entry.backend].add(
+                    ways[entry.backend].observe(weights, arguments, seed), exact
+                )
+            except Exception as error:
+                entry.status, entry.message = "failed", f"{variant.name}: {one_line(error)}"
+    for entry in entries:
+        if entry.status != "failed":
+            yield entry, train_accuracy.judge(found[entry.backend], own)
+
+
+def _batch(spec: Spec, model: nn.Module, batch: int, seed: int) -> tuple[Any, ...]:
+    """The model's arguments, and the classes."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = spec.inputs(batch, generator)
+    return (*inputs, train_loop.classes_for(model, inputs, generator))
+
+
+def _in_float64(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+        for a in arguments
+    )
+
+
+def _time(
+    spec: Spec,
+    options: Options,
+    seed: int,
+    result: ModelResult,
+    entries: list[BackendResult],
+    progress: Progress,
+) -> None:
+    """With the model's own dropout, of the backend's own numbers."""
+    model = spec.build(seed).train()
+    generator = torch.Generator().manual_seed(seed)
+    inputs = functools.partial(spec.inputs, result.batch_size, generator)
+    arguments = inputs()
+    classes = train_loop.classes_for(model, arguments, generator)
+    eager = copy.deepcopy(model)
+    sides = [timing.Side("(eager)", train_loop.stock_step(eager))]
+    watches: dict[str, counters.Watch] = {}
+    for entry in entries:
+        progress(f"compiling by {entry.backend}", 0, 0)
+        try:
+            step = _step(copy.deepcopy(model), entry.backend)
+            step(*arguments, classes)
+        except Exception as error:
+            entry.status, entry.message = "failed", one_line(error)
+            continue
+        watch = watches[entry.backend] = counters.Watch(_is_ours(entry.backend))
+        sides.append(timing.Side(entry.backend, step, watch.watching))
+    del model
+
+    def batch() -> tuple[Any, ...]:
+        return (*(inputs() if options.randomize_input else arguments), classes)
+
+    progress("warming up", 0, 0)
+    timing.warm_up(sides, batch, rounds=2)
+    progress("timing", 0, options.repeat)
+    samples = timing.measure(
+        sides,
+        batch,
+        options.repeat,
+        options.iterations_per_run,
+        lambda done: progress("timing", done, options.repeat),
+    )
+    result.interrupted = samples.interrupted
+    result.baseline_samples_s = samples.seconds["(eager)"]
+    for entry in entries:
+        if watch_of := watches.get(entry.backend):
+            entry.samples_s = samples.seconds[entry.backend]
+            _judge_counts(entry, watch_of, options.iterations_per_run)
+
+
+def _step(model: nn.Module, backend: str) -> train_loop.Step:
+    if backend == ONE_PROGRAM:
+        return train_loop.one_program_step(model)
+    return train_loop.stock_step(model, compiled(model, backend))
+
+
+def _is_ours(backend: str) -> bool:
+    return backend == ONE_PROGRAM or counters.is_ours(backend)
+
+
+def _judge_counts(entry: BackendResult, watch: counters.Watch, iterations: int) -> None:
+    entry.warm_counts = dict(watch.moved)
+    steps = watch.entered * iterations
+    entry.warnings += counters.warm_warnings(entry.warm_counts, steps, watch.ours)
+    if watch.ours and steps:
+        entry.executions_per_step = entry.warm_counts.get("executions", 0) / steps
