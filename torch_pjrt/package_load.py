@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import copies, logs, package_file, plugins
-from .errors import failure
+from .errors import Error, failure
 from .package_file import Package
 from .package_model import Facts, Model, resolve
 
@@ -25,8 +25,9 @@ def load(
     """The model that `torch_pjrt.save` wrote, with the weights of `model`, to be called as it was.
 
     `model` has to be as the saved one was but for the numbers in its weights. `plugin`: as the
-    option of torch.compile; a program that was saved for another plugin, processor or setting is
-    compiled anew. Raises Error: "io" for a file that can't be used, "invalid" for another model.
+    option of torch.compile; by default the one that was saved by name, or else the usual choice. A
+    program that was saved for another plugin, processor or setting is compiled anew. Raises Error:
+    "io" for a file that can't be used, "invalid" for another model.
     The file is code: load only what you would execute.
     """
     if not isinstance(model, torch.nn.Module):
@@ -47,7 +48,7 @@ def load(
         options = facts["options"]
         return _C.Program(
             graph,
-            plugins.choose(plugin),
+            plugins.choose(plugin or options["plugin"]),
             options["compile_overrides"],
             options["disk_cache"],
             stored=programs,
@@ -75,10 +76,10 @@ class Loaded:
         self._model.check()
         reasons = []
         for variant in self._variants:
-            call = variant.match(spec, leaves, self._model)
-            if not isinstance(call, str):
-                return variant.run(call, leaves, self._model)
-            reasons.append(call)
+            differs = variant.differs(spec, leaves, self._model)
+            if not differs:
+                return variant.run(leaves, self._model)
+            reasons.append(differs)
         raise failure(
             "invalid",
             what=f"{self._path} was not saved for this call",
@@ -112,8 +113,8 @@ class Variant:
 
     # --- guards
 
-    def match(self, spec: Any, leaves: list[Any], model: Model) -> dict[str, int] | str:
-        """The values of the symbols for these arguments, or how they differ from what it is for."""
+    def differs(self, spec: Any, leaves: list[Any], model: Model) -> str:
+        """How a call isn't one that the graph is for, or ""."""
         if spec != self._spec:
             return f"the structure of the arguments is {spec}, and was {self._spec}"
         for leaf, fact in zip(leaves, self._leaves, strict=True):
@@ -133,11 +134,16 @@ class Variant:
             needing += [t for t in map(model.tensor, self._used) if t.requires_grad]
             if needing:
                 return "gradients are enabled, and it was saved without: use torch.no_grad()"
-        return self._bind(leaves)
+        try:
+            values = self._checks.evaluate(
+                [_read(leaves, source) for source in self._facts["symbols"]]
+            )
+        except Error as error:  # e.g. a division by a size that is 0
+            return str(error)
+        return self._sizes_differ(leaves, values)
 
-    def _bind(self, leaves: list[Any]) -> dict[str, int] | str:
-        symbols = {name: _read(leaves, source) for name, source in self._facts["symbols"].items()}
-        values = self._checks.evaluate([symbols[name] for name in self._checks.symbols()])
+    def _sizes_differ(self, leaves: list[Any], values: list[int | float]) -> str:
+        """`values`: the conditions, then dims and strides of each tensor of the graph."""
         place = 0
         for text in self._facts["conditions"]:
             if not values[place]:
@@ -161,11 +167,11 @@ class Variant:
             )
             if not lies_alike:
                 return f"{fact['name']} has strides {strides}, and it is for {wanted_strides}"
-        return symbols
+        return ""
 
     # --- the call
 
-    def arguments(self, symbols: dict[str, int], leaves: list[Any], model: Model) -> list[Any]:
+    def arguments(self, leaves: list[Any], model: Model) -> list[Any]:
         """What the program takes."""
         given: list[Any] = []
         for kind, what in self._facts["arguments"]:
@@ -173,19 +179,19 @@ class Variant:
                 given.append(leaves[what])
             elif kind == "state":
                 given.append(model.tensor(what))
-            elif kind == "symbol":
-                given.append(symbols[what])
+            elif kind == "number":
+                given.append(_read(leaves, what))
             elif kind == "float":
                 given.append(torch.tensor(leaves[what], dtype=torch.float64))
             else:
                 given.append(torch.tensor(resolve(model.module, what), dtype=torch.float64))
         return given + self._constants
 
-    def store(self, symbols: dict[str, int], leaves: list[Any], model: Model) -> tuple[Any, Any]:
-        return self._program.store(self.arguments(symbols, leaves, model))
+    def store(self, leaves: list[Any], model: Model) -> tuple[Any, Any]:
+        return self._program.store(self.arguments(leaves, model))
 
-    def run(self, symbols: dict[str, int], leaves: list[Any], model: Model) -> Any:
-        results = self._program(self.arguments(symbols, leaves, model))
+    def run(self, leaves: list[Any], model: Model) -> Any:
+        results = self._program(self.arguments(leaves, model))
         outputs = []
         for kind, what in self._facts["outputs"]:
             if kind == "result":

@@ -110,6 +110,10 @@ class Model:
             for owner in module.modules()
             for name, child in owner._modules.items()
         ]
+        self._constants = [
+            (*_owner(module, steps), path_of(steps), expected)
+            for steps, expected in facts["constants"]
+        ]
         self._checked: dict[str, torch.Tensor] = {}
 
     def tensor(self, name: str) -> torch.Tensor:
@@ -134,8 +138,8 @@ class Model:
         for modules, name, child in self._children:
             if modules.get(name) is not child:
                 raise self._differs(f"the submodule {name!r} was replaced", "load the file again")
-        for steps, expected in self._facts["constants"]:
-            self._check_constant(steps, expected)
+        for owner, steps, place, expected in self._constants:
+            self._check_constant(owner, steps, place, expected)
         if _autocast() != self._facts["autocast"]:
             raise self._differs(
                 f"torch.autocast is {_autocast()}, and was {self._facts['autocast']}",
@@ -150,14 +154,14 @@ class Model:
             if len({id(self.tensor(name)) for name in group}) > 1:
                 raise self._differs(f"{', '.join(group)} were one tensor", "tie them again")
 
-    def _check_constant(self, steps: Steps, expected: Any) -> None:
+    def _check_constant(self, owner: Any, steps: Steps, place: str, expected: Any) -> None:
         try:
-            found = resolve(self.module, steps)
+            found = resolve(owner, steps)
         except (AttributeError, LookupError):
             found = "missing"
         if type(found) is not type(expected) or found != expected:
             raise self._differs(
-                f"{path_of(steps)} is {found!r}, and was {expected!r}",
+                f"{place} is {found!r}, and was {expected!r}",
                 "set it back, or save the model again",
             )
 
@@ -205,6 +209,17 @@ class Model:
 
     def _differs(self, what: str, remedy: str) -> Exception:
         return failure("invalid", what=f"{self._path} is of another model: {what}", remedy=remedy)
+
+
+def _owner(module: torch.nn.Module, steps: Steps) -> tuple[Any, Steps]:
+    """The submodule that a path begins with, which stays the same, and the rest of the path."""
+    owner, rest = module, steps
+    while len(rest) > 2 and rest[0] == ["attr", "_modules"] and rest[1][1] in owner._modules:
+        child = owner._modules[rest[1][1]]
+        if child is None:
+            break
+        owner, rest = child, rest[2:]
+    return owner, rest
 
 
 def _place(module: torch.nn.Module, name: str) -> tuple[dict[str, Any], str]:

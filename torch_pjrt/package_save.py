@@ -73,6 +73,10 @@ def save(fast: Any, path: str | os.PathLike[str], calls: Sequence[Any]) -> None:
     logs.connect()
     _C.set_copy_report(copies.warn)
     saving = _Saving(compiled.module, given, _dynamic(compiled.dynamic, calls))
+    if not calls:
+        raise failure(
+            "invalid", what="there is no call to save", remedy="give a list of at least one"
+        )
     with torch.no_grad():
         for call in calls:
             saving.add(*_arguments(call))
@@ -138,19 +142,17 @@ class _Saving:
         leaves, spec = flatten(args, kwargs)
         model = Model("the file", self._module, facts_of(self._module, []))
         for variant in self._variants:
-            found = variant.match(spec, leaves, model)
-            if not isinstance(found, str):
+            if not variant.differs(spec, leaves, model):
                 break
         else:
             variant = self._capture(leaves, spec)
-            found = variant.match(spec, leaves, model)
-            if isinstance(found, str):
+            if differs := variant.differs(spec, leaves, model):
                 raise failure(
                     "internal",
-                    what=f"a call isn't served by its own capture: {found}",
+                    what=f"a call isn't served by its own capture: {differs}",
                     remedy="please report it",
                 )
-        key, program = variant.store(found, leaves, model)
+        key, program = variant.store(leaves, model)
         self._programs[key] = program
 
     def package(self) -> Package:
@@ -160,6 +162,7 @@ class _Saving:
             "options": {
                 "compile_overrides": dict(self._options.compile_overrides),
                 "disk_cache": self._options.disk_cache,
+                "plugin": _name_of_plugin(self._options.plugin),
             },
             "variants": self._facts,
             "programs": programs,
@@ -232,12 +235,11 @@ class _Capture:
         self.constants = self._read_constants()
         arguments = [self._argument(name, value) for name, value in whole.inputs]
         self.checks, conditions = self._conditions(arguments)
-        symbols = [what for kind, what in arguments if kind == "symbol"]
         out_spec, outputs = self._outputs(arguments)
         self.facts: Facts = {
             "leaves": self._leaf_facts(arguments),
             "arguments": arguments,
-            "symbols": {name: self._source(name) for name in {*self.checks.symbols(), *symbols}},
+            "symbols": [self._source(whole.symbols[name]) for name in self.checks.symbols()],
             "conditions": conditions,
             "out_spec": out_spec,
             "outputs": outputs,
@@ -324,9 +326,8 @@ class _Capture:
 
     def _argument(self, expression: str, value: Any) -> tuple[str, Any]:
         """How a call finds the graph's input."""
-        if isinstance(value, torch.SymInt):
-            expr, _ = torch_internals.symbolic(value)
-            return ("symbol", expr.name)
+        if isinstance(value, int | torch.SymInt):
+            return ("number", self._source([expression]))
         if match := _LEAF.match(expression):
             index = int(match[1])
             is_float = isinstance(self._leaves[index], float)
@@ -346,9 +347,9 @@ class _Capture:
             "it in the model that it is given",
         )
 
-    def _source(self, symbol: str) -> list[Any]:
-        """Where a call finds the symbol's value."""
-        for expression in self._whole.symbols.get(symbol, ()):
+    def _source(self, expressions: Sequence[str]) -> list[Any]:
+        """Where a call finds a number, which each of the expressions reads."""
+        for expression in expressions:
             if match := _LEAF.match(expression):
                 return ["leaf", int(match[1])]
             if match := _OF_LEAF.match(expression):
@@ -356,7 +357,8 @@ class _Capture:
                 return [what, int(leaf), *([] if dim is None else [int(dim)])]
         raise failure(
             "unsupported",
-            what=f"the model's sizes depend on {self._whole.symbols.get(symbol, [symbol])[0]}",
+            what="the model's sizes depend on "
+            + ", ".join(expression.replace(_MODULE, "model") for expression in expressions),
             remedy="make it a constant, or an argument of its own",
         )
 
@@ -533,6 +535,11 @@ class _Capture:
         if type_ == "input" and base is not None and arguments[base][0] in ("leaf", "state"):
             return arguments[base]
         return ("result", index)
+
+
+def _name_of_plugin(given: str | None) -> str | None:
+    """What names the plugin elsewhere too: no path."""
+    return None if given is None or os.sep in given or os.path.exists(given) else given
 
 
 def _value(found: Any) -> Any:

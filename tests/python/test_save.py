@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fake
 import pytest
 import torch
 from torch import nn
@@ -251,6 +252,31 @@ def test_floats_that_the_program_holds(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_sizes_in_numbers(tmp_path: Path) -> None:
+    """Sizes that are expressions, compared with one another, and with a number of the call."""
+
+    def function(m: Of, a: torch.Tensor, b: torch.Tensor, n: int) -> Any:
+        if a.shape[0] * 2 == b.shape[0]:
+            return a + b[::2] * n, b.shape[0] // 3
+        return b[: a.shape[0] - 1] * n, a.shape[0]
+
+    model = Of(function)
+    calls = [(x(3), x(6), 5), (x(4), x(8), 7), (x(3), x(5), 4)]
+    fast = loaded(tmp_path, model, calls, dynamic=True)
+    for rows, more, n in ((3, 6, 5), (5, 10, 2), (6, 12, 6), (3, 5, 4), (7, 9, 5), (4, 7, 3)):
+        check(fast, model, x(rows), x(more), n)
+
+
+def test_the_plugin(tmp_path: Path) -> None:
+    model = small().eval()
+    fast = loaded(tmp_path, model, [(x(),)], options=fake.OPTIONS)
+    with torch.no_grad():
+        fast(x())
+        assert programs() == 1
+        check(torch_pjrt.load(tmp_path / "model.tpc", model, plugin="cpu"), model, x())
+
+
+@torch.no_grad()
 def test_tensors_in_the_code(tmp_path: Path) -> None:
     model = Of(lambda m, a: a + torch.tensor([1.0, 2.0, 3.0, 4.0]) * torch.tensor(3, dtype=a.dtype))
     fast = loaded(tmp_path, model, [(x(3),), (x(3).bfloat16(),)])
@@ -403,9 +429,11 @@ def count_calls(m: Of, a: torch.Tensor) -> torch.Tensor:
         (Of(lambda m, a: a.imag), [(torch.randn(3, 4, dtype=torch.complex64),)], "clone"),
         (Of(lambda m, a: 3), [(x(),)], "computes nothing"),
         (Of(lambda m, a: a + 1), [x()], "a call to save is a Tensor"),
+        (Of(lambda m, a: a + 1), [], "no call to save"),
+        (Of(lambda m, a, b: a.add_(b)), [(both := x(), both[0])], "inputs that share memory"),
         (Of(lambda m, a: torch.fft.fft(a)), [(x(),)], "no lowering for aten::_fft"),
     ],
-    ids=["attribute", "side effect", "imag", "nothing", "call", "op"],
+    ids=["attribute", "side effect", "imag", "nothing", "call", "none", "overlap", "op"],
 )
 def test_what_cannot_be_saved(tmp_path: Path, model: nn.Module, calls: Calls, message: str) -> None:
     with pytest.raises(torch_pjrt.Error, match=message):
