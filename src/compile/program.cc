@@ -3,8 +3,10 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -99,11 +101,35 @@ std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runt
   }
 }
 
+// Says once where a program of this graph and these sizes is there, but made in other surroundings.
+void report_foreign(const cache::Key& key, Runtime& runtime, const StoredPrograms& programs) {
+  constexpr std::array<std::string_view, 4> kOfTheCall = {"graph", "symbol values", "input layouts",
+                                                          "matmul precision"};
+  for (const auto& [bytes, program] : programs.by_key) {
+    const std::optional<cache::Key> other = cache::Key::from_bytes(bytes);
+    if (!other) continue;
+    const std::vector<std::string> names = difference(key, *other);
+    const bool is_other_call = std::ranges::any_of(names, [&](const std::string& name) {
+      return std::ranges::find(kOfTheCall, name) != kOfTheCall.end();
+    });
+    if (is_other_call || programs.told_foreign.exchange(true)) continue;
+    std::string text =
+        "programs that came with their graph aren't used, but compiled anew: they "
+        "were made with another";
+    for (const std::string& name : names) text += " " + name + ",";
+    text.pop_back();
+    runtime.log().write("warning", text);
+  }
+}
+
 // The same of the programs that came with the graph.
 std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
                                const StoredPrograms& programs) {
-  const auto found = programs.find(key.bytes());
-  if (found == programs.end()) return nullptr;
+  const auto found = programs.by_key.find(key.bytes());
+  if (found == programs.by_key.end()) {
+    report_foreign(key, runtime, programs);
+    return nullptr;
+  }
   try {
     return restore(found->second, device);
   } catch (const Error& error) {
@@ -399,8 +425,8 @@ std::shared_ptr<Entry> Program::make_entry(const lower::Signature& signature,
   return entry;
 }
 
-StoredPrograms::value_type Program::store(std::span<const Argument> arguments,
-                                          lower::Precision precision, run::HostLock& lock) {
+StoredPrograms::Value Program::store(std::span<const Argument> arguments,
+                                     lower::Precision precision, run::HostLock& lock) {
   const lower::Signature given = signature(arguments);
   Runtime::check_process();
   const run::Reacquire reacquire(lock);

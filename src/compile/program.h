@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/binding.h"
@@ -19,8 +20,14 @@
 
 namespace torch_pjrt::compile {
 
-// Programs that come with a graph: the bytes of a key to those of a Stored.
-using StoredPrograms = std::unordered_map<std::string, std::string>;
+// Programs that come with a graph.
+struct StoredPrograms {
+  using Value = std::pair<std::string, std::string>;  // the bytes of a key, and of a Stored
+
+  std::unordered_map<std::string, std::string> by_key;
+  // Whether it was said that they are for another plugin, processor or setting.
+  mutable std::atomic<bool> told_foreign = false;
+};
 
 struct Options {
   std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
@@ -53,10 +60,10 @@ class Program {
   // Throws Error(kInvalid) where an argument isn't what the graph says. Tensors must be dense.
   Found find(std::span<const Argument> arguments, lower::Precision precision, run::HostLock& lock);
 
-  // The program for these arguments, compiled if it isn't there, as an element of StoredPrograms.
+  // The program for these arguments, compiled if it isn't there, for a StoredPrograms.
   // Throws Error(kPlugin) where the plugin can't store it.
-  StoredPrograms::value_type store(std::span<const Argument> arguments, lower::Precision precision,
-                                   run::HostLock& lock);
+  StoredPrograms::Value store(std::span<const Argument> arguments, lower::Precision precision,
+                              run::HostLock& lock);
 
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;

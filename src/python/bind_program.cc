@@ -46,7 +46,9 @@ void make_program(compile::Program* self, const Graph& graph, std::string plugin
   compile::Options options{std::move(plugin), {}, disk_cache, freeze};
   if (stored.size() > 0) {
     auto programs = std::make_shared<compile::StoredPrograms>();
-    for (const auto [key, bytes] : stored) programs->emplace(to_string(key), to_string(bytes));
+    for (const auto [key, bytes] : stored) {
+      programs->by_key.emplace(to_string(key), to_string(bytes));
+    }
     options.stored = std::move(programs);
   }
   for (const auto [name, value] : overrides) options.overrides.push_back(to_override(name, value));

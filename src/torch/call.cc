@@ -45,7 +45,7 @@ class Call {
     return make_outputs();
   }
 
-  compile::StoredPrograms::value_type store() {
+  compile::StoredPrograms::Value store() {
     read_arguments();
     make_dense();
     return program_.store(arguments_, matmul_precision(), lock_);
@@ -274,9 +274,8 @@ std::vector<Result> call(compile::Program& program, std::span<const Argument> ar
   return Call(program, arguments, lock).run();
 }
 
-compile::StoredPrograms::value_type store(compile::Program& program,
-                                          std::span<const Argument> arguments,
-                                          run::HostLock& lock) {
+compile::StoredPrograms::Value store(compile::Program& program, std::span<const Argument> arguments,
+                                     run::HostLock& lock) {
   return Call(program, arguments, lock).store();
 }
 

@@ -29,7 +29,7 @@ std::vector<Result> call(compile::Program& program, std::span<const Argument> ar
                          run::HostLock& lock);
 
 // Program::store() for these arguments, which are read as call() reads them. Nothing is run.
-compile::StoredPrograms::value_type store(compile::Program& program,
-                                          std::span<const Argument> arguments, run::HostLock& lock);
+compile::StoredPrograms::Value store(compile::Program& program, std::span<const Argument> arguments,
+                                     run::HostLock& lock);
 
 }  // namespace torch_pjrt::aten

@@ -212,6 +212,67 @@ TEST_F(ProgramTest, EqualProgramsOfManyThreadsShareACompile) {
   EXPECT_EQ(runtime().stats().snapshot().executions, 160);
 }
 
+// Programs that came with a graph, in a Runtime without a disk.
+class StoredProgramTest : public ProgramTest {
+ protected:
+  static std::shared_ptr<StoredPrograms> stored(std::initializer_list<int64_t> all_rows) {
+    Program program(add_graph(2.5), runtime(), options());
+    auto programs = std::make_shared<StoredPrograms>();
+    for (const int64_t rows : all_rows) {
+      const HostArray memory(static_cast<size_t>(rows) * 16 * sizeof(float));
+      const Dims dims = {rows, 16};
+      const Dims strides = {16, 1};
+      const Argument argument{true, {memory.data(), DType::kF32, dims, strides}, 0};
+      run::NoLock lock;
+      const std::vector<Argument> arguments = {argument, argument};
+      programs->by_key.insert(program.store(arguments, lower::Precision::kHighest, lock));
+    }
+    return programs;
+  }
+  Runtime& start() {
+    Runtime& runtime = *std::make_unique<Runtime>().release();
+    runtime.log().set([this](const std::string& kind, const std::string& text) {
+      if (kind == "warning") warnings_.push_back(text);
+    });
+    return runtime;
+  }
+
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(StoredProgramTest, AreLoadedAndOthersCompiled) {
+  const auto programs = stored({91, 92});
+  EXPECT_EQ(runtime().stats().snapshot().executions, 0) << "nothing is run";
+  Options with = options();
+  with.stored = programs;
+  Program program(add_graph(2.5), start(), with);
+  EXPECT_EQ(call(program, 92), run::Origin::kDisk);
+  EXPECT_EQ(call(program, 91), run::Origin::kDisk);
+  EXPECT_EQ(call(program, 93), kCompiled);
+  EXPECT_EQ(call(program, 91), kMemory);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(StoredProgramTest, WhatThePluginRefusesIsCompiledAndSaid) {
+  Options with = options();
+  with.stored = stored({94});
+  Program program(add_graph(2.5), start(), with);
+  control_.fail_at("PJRT_Executable_DeserializeAndLoad", 1);
+  EXPECT_EQ(call(program, 94), kCompiled);
+  EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(StoredProgramTest, OtherSurroundingsAreSaidOnce) {
+  Options with = options();
+  with.stored = stored({95, 96});
+  with.overrides = {{"some_flag", true}};
+  Program program(add_graph(2.5), start(), with);
+  EXPECT_EQ(call(program, 95), kCompiled);
+  EXPECT_EQ(call(program, 96), kCompiled);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("another compile options"), std::string::npos);
+}
+
 // A Runtime per process, as it were, over one folder.
 class KeptProgramTest : public ProgramTest {
  protected:
