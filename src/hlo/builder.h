@@ -137,7 +137,9 @@ class Builder {
   Value compare(Direction direction, const Value& a, const Value& b);
   // HLO's conversion; not from a complex dtype to one that isn't.
   Value convert(const Value& v, DType dtype);
-  Value bitcast_convert(const Value& v, DType dtype);  // of equal width
+  // To a narrower dtype: a last dim more, with the parts of each element; to a wider one: a last
+  // dim less, of the parts of each.
+  Value bitcast_convert(const Value& v, DType dtype);
 
   // Dim i of `v`, of size 1 or that of the result, becomes dim operand_dims[i], in increasing
   // order.

@@ -174,9 +174,18 @@ Value Builder::convert(const Value& v, DType dtype) {
 
 Value Builder::bitcast_convert(const Value& v, DType dtype) {
   if (v.type.dtype == dtype) return v;
-  require(bit_width(v.type.dtype) == bit_width(dtype), "bitcast_convert", only(v), "to ",
-          name(dtype), " of another width");
-  return one("bitcast_convert", only(v), {}, {dtype, v.type.dims});
+  const int64_t from = bit_width(v.type.dtype);
+  const int64_t to = bit_width(dtype);
+  Dims dims = v.type.dims;
+  if (from > to) {
+    require(from % to == 0, "bitcast_convert", only(v), "to ", name(dtype));
+    dims.push_back(from / to);
+  } else if (from < to) {
+    require(!dims.empty() && dims.back() * from == to, "bitcast_convert", only(v), "to ",
+            name(dtype), ": the last dim doesn't hold one element");
+    dims.pop_back();
+  }
+  return one("bitcast_convert", only(v), {}, {dtype, std::move(dims)});
 }
 
 }  // namespace torch_pjrt::hlo

@@ -134,14 +134,35 @@ Results slice_scatter(const Call& c) {
   return overwritten(c, self, src, dim, start_of(c, "start", size), c.integer("step"));
 }
 
-// The same bits as another dtype of that width.
-Results view_dtype(const Call& c) {
-  const Tensor t = c.any_order(0);
-  if (byte_size(t.dtype()) != byte_size(c.result().dtype) || t.dtype() == DType::kBool ||
-      c.result().dtype == DType::kBool) {
-    c.unsupported("only dtypes of one width have a rule, and not bool");
+// In another dtype, which isn't bool; a bool is a byte of 0 or 1.
+Tensor view_as(const Call& c, Tensor t, DType dtype) {
+  hlo::Builder& b = c.build();
+  if (t.dtype() == DType::kBool) t.value = b.convert(t.value, DType::kU8);
+  const auto from = static_cast<int64_t>(byte_size(t.dtype()));
+  const auto to = static_cast<int64_t>(byte_size(dtype));
+  if (from == to) return {b.bitcast_convert(t.value, dtype), t.order};
+  t = c.row_major(t);
+  Dims dims = t.dims();
+  if (from < to) {
+    dims.back() /= to / from;
+    dims.push_back(to / from);
+    return c.wrap(b.bitcast_convert(b.reshape(t.value, dims), dtype));
   }
-  return Tensor{c.build().bitcast_convert(t.value, c.result().dtype), t.order};
+  const hlo::Value parts = b.bitcast_convert(t.value, dtype);
+  if (dims.empty()) return c.wrap(parts);
+  dims.back() *= from / to;
+  return c.wrap(b.reshape(parts, dims));
+}
+
+// The same memory as another dtype: elements of the last dim become more or fewer.
+Results view_dtype(const Call& c) {
+  const DType dtype = c.result().dtype;
+  Tensor t = c.any_order(0);
+  if (dtype == DType::kBool) {
+    t = view_as(c, t, DType::kU8);
+    return c.compare(hlo::Direction::kNe, t, c.splat_like(t, 0));
+  }
+  return view_as(c, t, dtype);
 }
 
 constexpr Entry kRules[] = {

@@ -74,6 +74,15 @@ def views() -> dict[str, Samples]:
         "aten::alias": [sample("aten::alias", row)],
         "aten::detach": [sample("aten::detach", row)],
         "aten::view.dtype": [
+            sample("aten::view.dtype", plain(torch.int64, 2, 4), b)
+            for b in (F32, torch.int16, torch.uint8, torch.bool, torch.float64)
+        ]
+        + [
+            sample("aten::view.dtype", plain(a, 3, 8), b)
+            for a in (torch.bool, torch.int8, torch.int16, torch.bfloat16)
+            for b in (torch.int64, F32)
+        ]
+        + [
             sample("aten::view.dtype", plain(a, 3, 4).t(), b)
             for a, b in (
                 (F32, torch.int32),
