@@ -48,6 +48,8 @@ _FURTHER: tuple[OpOverload, ...] = (
     aten.native_batch_norm.default,
     aten.native_group_norm.default,
     aten.permute_copy.default,
+    aten.tril_indices.default,
+    aten.triu_indices.default,
     aten.unbind_copy.int,
     aten.upsample_bicubic2d.default,
     aten.upsample_bilinear2d.default,

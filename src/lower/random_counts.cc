@@ -130,7 +130,7 @@ Uniform uniform(hlo::Builder& b, const Value& draw, const Value& trial, int64_t 
 }
 
 // The counts of elements that are not settled to begin with, by repeated trials.
-Real by_trials(const Value& draw, std::vector<Real> parameters, const Real& count,
+Real by_trials(const Value& draw, const std::vector<Real>& parameters, const Real& count,
                const Truth& settled, const Try& attempt) {
   hlo::Builder& b = *count.build;
   const int64_t n = count.value.type.num_elements();

@@ -197,6 +197,14 @@ def test_a_sum_with_a_row() -> None:
     assert seen == [(1, 1), (2, 2), (2, 3)] + [(2, 3)] * 5
 
 
+def test_indices_of_triangles() -> None:
+    def f(x: T) -> Any:
+        n = x.shape[0]
+        return torch.tril_indices(n, 4, 1), torch.triu_indices(n, n), torch.tril_indices(3, 5, -1)
+
+    check(f, map(rows, (5, 7, 2)), dynamic=True)
+
+
 # --- numbers among the inputs
 
 
