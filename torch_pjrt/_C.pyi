@@ -29,6 +29,12 @@ class DType:
     """A dtype as an argument of a node."""
     def __init__(self, name: str) -> None: ...
 
+class Region:
+    """Nodes that are a part of another one, to be filled first."""
+
+    results: list[int]  # values
+    def __init__(self) -> None: ...
+
 class Graph:
     def __init__(self) -> None: ...
     def expr_int(self, value: int) -> int: ...
@@ -54,9 +60,13 @@ class Graph:
         args: list[tuple[str, bool, ArgValue]],
         results: list[TensorType],
         source: str,
+        regions: list[Region] = ...,
+        into: Region | None = None,
     ) -> int:
         """Returns the first result's id. An argument is its name, whether its type in the schema
         is Scalar or float (or optional of these), and its value."""
+    def add_parameter(self, region: Region, type: TensorType) -> int:
+        """A value that the region's node passes to it; returns its id."""
     def add_output_value(self, value: int, type: TensorType) -> None: ...
     def add_output_input(self, input: int) -> None: ...
     def add_output_view(self, input: int, type: TensorType) -> None: ...

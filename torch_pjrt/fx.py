@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import random_ops, torch_internals
+from . import control_flow, random_ops, torch_internals
 from .capture_error import CaptureError
 from .errors import failure
 from .outputs import Shared, shared_outputs
@@ -101,6 +101,8 @@ class _Capture:
         self._num_inputs = 0
         self._constants: list[torch.Tensor] = []
         self._nodes: list[torch.fx.Node] = []  # of the Graph's
+        self._region: _C.Region | None = None  # that is being filled
+        self._iterations: list[_C.ValueRef] = []  # of the loops around it: their numbers
 
     def run(self) -> Captured:
         nodes = list(self._gm.graph.nodes)
@@ -185,7 +187,7 @@ class _Capture:
 
     def _call(self, node: torch.fx.Node) -> None:
         target, value = node.target, node.meta.get("val")
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and self._region is None:
             self._first_nodes.setdefault(torch_internals.storage_id(value), node)
         if target is operator.getitem and isinstance(self._values.get(_node(node.args[0])), list):
             self._values[node] = self._values[_node(node.args[0])][node.args[1]]
@@ -194,7 +196,7 @@ class _Capture:
         elif target is torch.ops.aten.copy_.default:
             self._mutation(node)
         elif random_ops.is_draw(target):
-            self._values[node] = _C.ValueRef(self._graph.add_draw())
+            self._values[node] = self._draw()
         elif target is torch.ops.prims.convert_element_type.default:
             # How Dynamo casts a Python float that it has made a tensor.
             to_copy = torch.ops.aten._to_copy.default
@@ -202,13 +204,7 @@ class _Capture:
         elif isinstance(target, OpOverload):
             self._op(node, target, node.args, node.kwargs)
         elif isinstance(target, HigherOrderOperator):
-            raise failure(
-                "unsupported",
-                what=f"no lowering for the higher-order op {target.name()}",
-                at=source_of(node),
-                remedy="write it with plain tensor ops, or keep it out of the compiled function by "
-                "torch.compiler.disable",
-            )
+            self._control(node, target)
         else:
             raise failure(
                 "unsupported",
@@ -263,8 +259,7 @@ class _Capture:
         if name in _READS_STORAGE:
             _, _, strides, offset = self._type(_node(args[0]).meta["val"], name, source)
             arguments += [("self_stride", False, list(strides)), ("self_offset", False, offset)]
-        first = self._graph.add_node(name, arguments, results, source)
-        self._nodes.append(node)
+        first = self._add(node, name, arguments, results)
         refs = iter(range(first, first + len(results)))
         if many:
             self._values[node] = [
@@ -272,6 +267,21 @@ class _Capture:
             ]
         elif results:
             self._values[node] = _C.ValueRef(first)
+
+    def _add(
+        self,
+        node: torch.fx.Node,
+        op: str,
+        arguments: list[tuple[str, bool, Any]],
+        results: list[Type],
+        regions: Sequence[_C.Region] = (),
+    ) -> int:
+        """Adds what becomes of a node; returns its first result."""
+        if self._region is None:
+            self._nodes.append(node)
+        return self._graph.add_node(
+            op, arguments, results, source_of(node), list(regions), self._region
+        )
 
     def _arguments(
         self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], source: str
@@ -323,6 +333,102 @@ class _Capture:
         if kind == "FloatType":
             return float(number)
         return int(number) if kind in ("IntType", "SymIntType") else number
+
+    # --- higher-order ops
+
+    def _control(self, node: torch.fx.Node, target: HigherOrderOperator) -> None:
+        source, control = source_of(node), control_flow.describe(node)
+        value: Any = node.meta.get("val")
+        if control is None or not all(isinstance(v, torch.Tensor) for v in value):
+            what = f"no lowering for the higher-order op {target.name()}"
+            if control is not None:
+                what = f"{target.name()} gives something else than tensors"
+            raise failure(
+                "unsupported",
+                what=what,
+                at=source,
+                remedy="write it with plain tensor ops, or keep it out of the compiled function by "
+                "torch.compiler.disable",
+            )
+        regions = [self._body(body, control.is_loop, source) for body in control.bodies]
+        arguments = [
+            (name, name == "predicate", self._argument(given, "TensorType", name, source))
+            for name, given in control.arguments
+        ]
+        results = [self._type(t, f"a result of {control.op}", source) for t in value]
+        first = self._add(node, control.op, arguments, results, regions)
+        self._values[node] = [_C.ValueRef(first + k) for k in range(len(results))]
+
+    def _body(self, body: control_flow.Body, is_loop: bool, source: str) -> _C.Region:
+        gm: Any = getattr(self._gm, str(body.graph.target))
+        region = _C.Region()
+        outside = (self._gm, self._region, self._iterations)
+        self._gm, self._region = gm, region
+        try:
+            self._fill(region, gm, body, is_loop, source)
+        finally:
+            self._gm, self._region, self._iterations = outside
+        return region
+
+    def _fill(
+        self,
+        region: _C.Region,
+        gm: torch.fx.GraphModule,
+        body: control_flow.Body,
+        is_loop: bool,
+        source: str,
+    ) -> None:
+        if is_loop:
+            number = self._graph.add_parameter(region, ("i64", [], [], 0))
+            self._iterations = [*self._iterations, _C.ValueRef(number)]
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        for node in placeholders[: len(body.passed)]:
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                raise failure(
+                    "unsupported",
+                    what="a loop carries a number",
+                    at=source,
+                    remedy="carry a tensor: torch.tensor(n)",
+                )
+            parameter = self._type(value, "what a loop carries", source)
+            self._values[node] = _C.ValueRef(self._graph.add_parameter(region, parameter))
+        for node, given in zip(placeholders[len(body.passed) :], body.outer, strict=True):
+            self._values[node] = self._values[given] if isinstance(given, torch.fx.Node) else given
+        for node in gm.graph.nodes:
+            if node.op == "get_attr":
+                self._constant(node)
+            elif node.op == "call_function":
+                self._call(node)
+        given: Any = gm.graph.output_node().args[0]
+        results = list(given) if isinstance(given, list | tuple) else [given]
+        region.results = [self._id(self._values.get(n, n), source) for n in results]
+
+    def _id(self, value: Any, source: str) -> int:
+        if not isinstance(value, _C.ValueRef):
+            raise failure(
+                "unsupported",
+                what="a branch or the body of a loop gives a number",
+                at=source,
+                remedy="return a tensor: torch.tensor(n)",
+            )
+        return value.id
+
+    def _draw(self) -> _C.ValueRef:
+        """In a loop, one of each iteration's own, derived from one that the call takes."""
+        draw = _C.ValueRef(self._graph.add_draw())
+        for number in self._iterations:
+            arguments: list[Any] = [("draw", False, draw), ("index", False, number)]
+            made = self._graph.add_node(
+                "torch_pjrt::draw_of_iteration",
+                arguments,
+                [("i64", [2], [1], 0)],
+                "",
+                [],
+                self._region,
+            )
+            draw = _C.ValueRef(made)
+        return draw
 
     # --- outputs
 

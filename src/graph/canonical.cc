@@ -44,6 +44,28 @@ class Writer {
     put(static_cast<uint8_t>(arg.v.index()));
     std::visit([this](const auto& v) { put_arg(v); }, arg.v);
   }
+  void put(const NamedArg& a) { put(a.arg); }
+  void put(const Node& node) {
+    put(node.op);
+    put(node.args);
+    put(node.results.size());
+    for (const SymType& t : node.results) put(t, false);
+    if (!node.regions.empty()) put(node.first_result);  // what the regions compute comes before
+    put(node.regions);
+  }
+  void put(const Region& region) {
+    put(region.parameters.size());
+    for (const Region::Parameter& p : region.parameters) {
+      put(p.value);
+      put(p.type, false);
+    }
+    put(region.nodes.size());
+    for (const Node& node : region.nodes) {
+      put(node.first_result);
+      put(node);
+    }
+    put(region.results);
+  }
   void put(const Exprs::Node& n) {
     put(static_cast<uint8_t>(n.op));
     put(n.args);
@@ -87,14 +109,7 @@ std::string canonical_bytes(const Graph& graph) {
     }
   }
   w.put(graph.draws);
-  w.put(graph.nodes.size());
-  for (const Node& node : graph.nodes) {
-    w.put(node.op);
-    w.put(node.args.size());
-    for (const NamedArg& a : node.args) w.put(a.arg);
-    w.put(node.results.size());
-    for (const SymType& t : node.results) w.put(t, false);
-  }
+  w.put(graph.nodes);
   w.put(graph.outputs.size());
   for (const Output& output : graph.outputs) {
     w.put(static_cast<uint8_t>(output.kind));

@@ -39,6 +39,19 @@ void mark(const Graph& graph, const std::vector<Size>& sizes, std::vector<bool>&
   for (const Size& s : sizes) mark(graph, s, used);
 }
 
+void mark(const Graph& graph, const Arg& arg, std::vector<bool>& used);
+
+void mark(const Graph& graph, const std::vector<Node>& nodes, std::vector<bool>& used) {
+  for (const Node& node : nodes) {
+    for (const NamedArg& a : node.args) mark(graph, a.arg, used);
+    for (const SymType& t : node.results) mark(graph, t.dims, used);
+    for (const Region& region : node.regions) {
+      for (const Region::Parameter& p : region.parameters) mark(graph, p.type.dims, used);
+      mark(graph, region.nodes, used);
+    }
+  }
+}
+
 void mark(const Graph& graph, const Arg& arg, std::vector<bool>& used) {
   if (const auto* size = std::get_if<Size>(&arg.v)) {
     mark(graph, *size, used);
@@ -90,13 +103,20 @@ ValueId Graph::add_draw() {
   return draws.back();
 }
 
-int32_t Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
-                        std::string source) {
+ValueId Graph::add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
+                        std::string source, std::vector<Region> regions, Region* into) {
   for (const NamedArg& a : args) check_values(*this, op, a.arg);
-  Node node{std::move(op), std::move(args), num_values, std::move(results), std::move(source)};
+  Node node{std::move(op),      std::move(args),   num_values,
+            std::move(results), std::move(source), std::move(regions)};
   num_values += static_cast<int32_t>(node.results.size());
-  nodes.push_back(std::move(node));
-  return static_cast<int32_t>(nodes.size() - 1);
+  std::vector<Node>& list = into == nullptr ? nodes : into->nodes;
+  list.push_back(std::move(node));
+  return list.back().first_result;
+}
+
+ValueId Graph::add_parameter(Region& region, SymType type) {
+  region.parameters.push_back({num_values++, std::move(type)});
+  return region.parameters.back().value;
 }
 
 Slot Graph::add_scalar(Scalar scalar) {
@@ -129,10 +149,7 @@ Slot Graph::add_complex(double real, double imag) {
 std::vector<bool> structural_symbols(const Graph& graph) {
   std::vector<bool> used(graph.exprs.symbols().size());
   for (const Input& input : graph.inputs) mark(graph, input.type.dims, used);
-  for (const Node& node : graph.nodes) {
-    for (const NamedArg& a : node.args) mark(graph, a.arg, used);
-    for (const SymType& t : node.results) mark(graph, t.dims, used);
-  }
+  mark(graph, graph.nodes, used);
   for (const Output& output : graph.outputs) {
     if (output.kind != Output::Kind::kValue) continue;
     mark(graph, output.type.dims, used);

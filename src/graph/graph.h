@@ -70,12 +70,27 @@ struct NamedArg {
   Arg arg;
 };
 
+struct Region;
+
 struct Node {
   std::string op;              // ATen overload, e.g. "aten::add.Tensor"
   std::vector<NamedArg> args;  // all of the schema's, defaults filled in, in schema order
   ValueId first_result = 0;    // results have consecutive ids
   std::vector<SymType> results;
-  std::string source;  // the user's line, for messages; not part of canonical bytes
+  std::string source;           // the user's line, for messages; not part of canonical bytes
+  std::vector<Region> regions;  // of an op that controls whether or how often they run
+};
+
+// Nodes that run as a part of another one, with values of the same numbering. They may read what is
+// known at their node; what they compute is known to themselves alone.
+struct Region {
+  struct Parameter {
+    ValueId value;
+    SymType type;
+  };
+  std::vector<Parameter> parameters;  // what the node passes
+  std::vector<Node> nodes;
+  std::vector<ValueId> results;
 };
 
 struct Input {
@@ -131,10 +146,11 @@ struct Graph {
   int32_t add_number_input(std::string name, Size number);
   // Adds a draw; returns its value.
   ValueId add_draw();
-  // Adds a node whose arguments are complete; returns its index. Throws kInternal if it reads a
-  // value or a scalar that doesn't exist.
-  int32_t add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
-                   std::string source);
+  // Adds a node whose arguments are complete, to the graph or to a region that is being built;
+  // returns its first result. Throws kInternal if it reads a value or a scalar that doesn't exist.
+  ValueId add_node(std::string op, std::vector<NamedArg> args, std::vector<SymType> results,
+                   std::string source, std::vector<Region> regions = {}, Region* into = nullptr);
+  ValueId add_parameter(Region& region, SymType type);
   Slot add_scalar(Scalar scalar);
   // Replaces an earlier mutation of that input. Throws kInternal if one of them doesn't exist.
   void add_mutation(Mutation mutation);
@@ -143,6 +159,11 @@ struct Graph {
 
 // Symbols that reach structure (one flag per symbol): only these are part of a program's key.
 std::vector<bool> structural_symbols(const Graph& graph);
+
+// Throws kInternal, saying what, where a graph isn't sound: a reference to a scalar, an expression,
+// an input or an output that isn't there, to a value that is defined later or in a region that the
+// reader isn't in, or an enumerator that isn't one.
+void verify(const Graph& graph);
 
 // A deterministic text of the graph, one node a line, for logs and dumps.
 std::string print(const Graph& graph);

@@ -12,7 +12,7 @@ class Printer {
   std::string text() {
     for (const Input& input : graph_.inputs) print(input);
     for (const ValueId draw : graph_.draws) out_ << "%" << draw << " = draw : i64[2]\n";
-    for (const Node& node : graph_.nodes) print(node);
+    for (const Node& node : graph_.nodes) print(node, "");
     for (const Mutation& m : graph_.mutations) {
       out_ << graph_.inputs[m.input].name << " := %" << m.value << "\n";
     }
@@ -67,7 +67,8 @@ class Printer {
     }
   }
 
-  void print(const Node& node) {
+  void print(const Node& node, const std::string& indentation) {
+    out_ << indentation;
     for (size_t k = 0; k < node.results.size(); ++k)
       out_ << (k ? ", %" : "%") << node.first_result + k;
     out_ << " = " << node.op << "(";
@@ -77,6 +78,20 @@ class Printer {
     out_ << ") :";
     for (const SymType& t : node.results) out_ << " " << text(t);
     if (!node.source.empty()) out_ << "  # " << node.source;
+    out_ << "\n";
+    for (const Region& region : node.regions) print(region, indentation + "  ");
+  }
+
+  void print(const Region& region, const std::string& indentation) {
+    out_ << indentation << "region(";
+    for (size_t k = 0; k < region.parameters.size(); ++k) {
+      const Region::Parameter& p = region.parameters[k];
+      out_ << (k ? ", %" : "%") << p.value << " : " << text(p.type);
+    }
+    out_ << "):\n";
+    for (const Node& node : region.nodes) print(node, indentation + "  ");
+    out_ << indentation << "  gives";
+    for (const ValueId id : region.results) out_ << " %" << id;
     out_ << "\n";
   }
 

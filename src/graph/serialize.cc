@@ -98,6 +98,14 @@ void walk_node(W& w, T& node) {
   w.number(node.first_result);
   w.list(node.results, [&](auto& type) { walk_type(w, type); });
   w.text(node.source);
+  w.list(node.regions, [&](auto& region) {
+    w.list(region.parameters, [&](auto& parameter) {
+      w.number(parameter.value);
+      walk_type(w, parameter.type);
+    });
+    w.list(region.nodes, [&](auto& inner) { walk_node(w, inner); });
+    w.list(region.results, [&](auto& id) { w.number(id); });
+  });
 }
 
 template <class W, class T>
@@ -195,7 +203,11 @@ Graph graph_from_bytes(std::string_view bytes) {
   }
   walk(reader, graph);
   reader.finish();
-  verify(graph);
+  try {
+    verify(graph);
+  } catch (const Error& error) {
+    fail(Code::kIo, "of a stored graph: ", error.what());
+  }
   return graph;
 }
 

@@ -1,8 +1,9 @@
-// What has to hold for a graph that comes from elsewhere.
+// What has to hold for a graph, wherever it comes from.
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
-#include "graph/serialize.h"
+#include "graph/graph.h"
 
 namespace torch_pjrt {
 namespace {
@@ -31,7 +32,7 @@ class Verifier {
     return static_cast<int32_t>(list.size());
   }
   static void check(bool holds, const char* what) {
-    if (!holds) fail(Code::kIo, "a stored graph isn't sound: ", what);
+    if (!holds) fail(Code::kInternal, "a graph isn't sound: ", what);
   }
 
   void check_expr(ExprId id) const {
@@ -62,8 +63,10 @@ class Verifier {
     check(id >= 0 && id < graph_.num_values && !known_[id], "a value that is defined twice");
     known_[id] = true;
   }
-  void check_value(ValueId id) const {
-    check(id >= 0 && id < graph_.num_values && known_[id], "a value that isn't there yet");
+  void check_value(ValueId id, std::string_view reader) const {
+    if (id >= 0 && id < graph_.num_values && known_[id]) return;
+    fail(Code::kInternal, "a graph isn't sound: ", reader, " reads the value %", id,
+         ", which isn't known there");
   }
   void check_input(const Input& input) {
     check(input.kind <= Input::Kind::kNumber, "an input of an unknown kind");
@@ -76,8 +79,8 @@ class Verifier {
            graph_.inputs[input].kind == Input::Kind::kTensor;
   }
 
-  void check_arg(const Arg& arg) const {
-    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) check_value(ref->id);
+  void check_arg(const Arg& arg, std::string_view reader) const {
+    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) check_value(ref->id, reader);
     if (const auto* size = std::get_if<Size>(&arg.v)) check_expr(size->expr);
     if (const auto* slot = std::get_if<Slot>(&arg.v)) {
       check(slot->index >= 0 && slot->index < count(graph_.scalars), "a scalar isn't there");
@@ -86,16 +89,29 @@ class Verifier {
       check(static_cast<int>(*dtype) < kNumDTypes, "an unknown dtype");
     }
     if (const auto* list = std::get_if<ArgList>(&arg.v)) {
-      for (const Arg& a : *list) check_arg(a);
+      for (const Arg& a : *list) check_arg(a, reader);
     }
   }
   void check_node(const Node& node) {
-    for (const NamedArg& a : node.args) check_arg(a.arg);
+    for (const NamedArg& a : node.args) check_arg(a.arg, node.op);
+    for (const Region& region : node.regions) check_region(region);
     for (int32_t i = 0; i < count(node.results); ++i) {
       check_type(node.results[i]);
       check(node.first_result >= 0 && node.first_result < graph_.num_values, "a bad result");
       define(node.first_result + i);
     }
+  }
+
+  // It may read what is known at its node; what it computes is known to itself alone.
+  void check_region(const Region& region) {
+    const std::vector<bool> outside = known_;
+    for (const Region::Parameter& p : region.parameters) {
+      check_type(p.type);
+      define(p.value);
+    }
+    for (const Node& node : region.nodes) check_node(node);
+    for (const ValueId id : region.results) check_value(id, "a region");
+    known_ = outside;
   }
 
   void check_output(int32_t i) const {
@@ -104,7 +120,7 @@ class Verifier {
     check(o.kind <= Kind::kNone, "an output of an unknown kind");
     check_type(o.type);
     check_scalar(o.number);
-    if (o.kind == Kind::kValue) check_value(o.value);
+    if (o.kind == Kind::kValue) check_value(o.value, "an output");
     if (o.kind == Kind::kInput) check(o.input >= 0 && o.input < count(graph_.inputs), "no input");
     if (o.kind == Kind::kView) check(is_tensor(o.input), "a view of no tensor");
     if (o.kind == Kind::kSame) check(o.output >= 0 && o.output < i, "no earlier output");
@@ -118,21 +134,32 @@ class Verifier {
     check(is_tensor(m.input) && !mutated[m.input],
           "a mutation of no tensor input, or of one twice");
     mutated[m.input] = true;
-    check_value(m.value);
+    check_value(m.value, "a mutation");
   }
 
   const Graph& graph_;
   std::vector<bool> known_;
 };
 
+// Values that nodes and their regions define.
+size_t count_values(const std::vector<Node>& nodes) {
+  size_t count = 0;
+  for (const Node& node : nodes) {
+    count += node.results.size();
+    for (const Region& region : node.regions) {
+      count += region.parameters.size() + count_values(region.nodes);
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 void verify(const Graph& graph) {
   // Each value is an input's, a draw's or a result's.
-  size_t defined = graph.inputs.size() + graph.draws.size();
-  for (const Node& node : graph.nodes) defined += node.results.size();
+  const size_t defined = graph.inputs.size() + graph.draws.size() + count_values(graph.nodes);
   if (graph.num_values < 0 || static_cast<size_t>(graph.num_values) > defined) {
-    fail(Code::kIo, "a stored graph isn't sound: it has ", graph.num_values, " values");
+    fail(Code::kInternal, "a graph isn't sound: it has ", graph.num_values, " values");
   }
   Verifier(graph).run();
 }

@@ -136,7 +136,7 @@ Builder::RegionText Builder::region(const std::string& op, std::span<const Type>
   const int32_t first_id = next_id_;
   std::vector<Value> values;
   for (const Type& type : arguments) values.push_back({next_id_++, type});
-  const int32_t least_id = op == "while" ? blocks_.back().least_id : first_id;
+  const int32_t least_id = op == "while" || op == "if" ? blocks_.back().least_id : first_id;
   blocks_.push_back({.text = "", .seen = {}, .least_id = least_id});
   const std::vector<Value> returned = body(values);
   require_usable(op, returned);
@@ -148,9 +148,9 @@ Builder::RegionText Builder::region(const std::string& op, std::span<const Type>
   std::string text = std::move(blocks_.back().text);
   blocks_.pop_back();
   const std::string outer = indentation(blocks_.size());
-  text = "{\n" + outer + "^bb0(" + declarations(values) + "):\n" + text + inner +
-         "\"stablehlo.return\"(" + names(returned) + ") : (" + types(returned) + ") -> ()\n" +
-         outer + "}";
+  const std::string label = values.empty() ? "" : outer + "^bb0(" + declarations(values) + "):\n";
+  text = "{\n" + label + text + inner + "\"stablehlo.return\"(" + names(returned) + ") : (" +
+         types(returned) + ") -> ()\n" + outer + "}";
   return {std::move(text), first_id};
 }
 

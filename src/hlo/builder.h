@@ -75,7 +75,7 @@ struct Value {
 };
 
 using Attributes = std::map<std::string, std::string>;  // printed sorted; a value is MLIR text
-// What a region makes of its arguments. Only those of a while may use values from outside.
+// What a region makes of its arguments. Only those of while and if may use values from outside.
 using Region = std::function<std::vector<Value>(std::span<const Value>)>;
 
 // Dim numbers and window of a convolution, in physical dims.
@@ -184,6 +184,10 @@ class Builder {
   std::vector<Value> while_loop(std::span<const Value> init, const Region& condition,
                                 const Region& body);
 
+  // What one of two regions without arguments gives, by a 0-d bool; both give the same types.
+  std::vector<Value> conditional(const Value& predicate, const Region& on_true,
+                                 const Region& on_false, std::span<const Type> results);
+
   // The whole module: @main with the arguments so far, returning `results`.
   std::string module(std::span<const Value> results) const;
 
@@ -192,7 +196,7 @@ class Builder {
     std::string text;
     // Statement without its results' names, a region's own ids counted from 0 → first result's id.
     std::map<std::string, int32_t> seen;
-    // The least id that a statement here may use: XLA takes outer values in a `while` only.
+    // The least id that a statement here may use: XLA takes outer values in `while` and `if` only.
     int32_t least_id = std::numeric_limits<int32_t>::min();
   };
 

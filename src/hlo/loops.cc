@@ -165,4 +165,14 @@ std::vector<Value> Builder::while_loop(std::span<const Value> init, const Region
   return statement(op, init, {}, state, regions);
 }
 
+std::vector<Value> Builder::conditional(const Value& predicate, const Region& on_true,
+                                        const Region& on_false, std::span<const Type> results) {
+  const std::string op = "if";
+  require(predicate.type == Type{DType::kBool, {}}, op, only(predicate), "it takes a 0-d bool");
+  RegionText first = region(op, {}, results, on_true);
+  RegionText second = region(op, {}, results, on_false);
+  const RegionText regions[] = {std::move(first), std::move(second)};
+  return statement(op, only(predicate), {}, results, regions);
+}
+
 }  // namespace torch_pjrt::hlo

@@ -403,6 +403,21 @@ Tensor Call::keep_dims(const Tensor& t, const std::vector<int64_t>& axes) const 
   return reshape(t, dims);
 }
 
+size_t Call::num_parameters(size_t region) const {
+  return node_.regions.at(region).parameters.size();
+}
+
+RegionResults Call::region(size_t index, std::span<const Tensor> arguments) const {
+  return state_.lower_region(node_.regions.at(index), arguments);
+}
+
+bool Call::has_checks() const {
+  return std::ranges::any_of(node_.regions,
+                             [this](const Region& r) { return state_.has_checks(r); });
+}
+
+void Call::report(const Status& status) const { state_.set_status(node_, status); }
+
 std::optional<Tensor> Call::write_permit() const {
   const std::optional<hlo::Value> ok = state_.write_permit(node_);
   return ok ? std::optional(wrap(*ok)) : std::nullopt;

@@ -36,10 +36,6 @@ void for_each_value(const Arg& arg, const std::function<void(ValueId)>& f) {
   }
 }
 
-void for_each_value(const Node& node, const std::function<void(ValueId)>& f) {
-  for (const NamedArg& a : node.args) for_each_value(a.arg, f);
-}
-
 std::optional<ValueId> first_tensor(const Node& node) {
   const auto* ref = node.args.empty() ? nullptr : std::get_if<ValueRef>(&node.args[0].arg.v);
   return ref != nullptr ? std::optional(ref->id) : std::nullopt;
@@ -73,17 +69,6 @@ Results apply(const Entry& entry, const Call& call, const Node& node) {
   }
 }
 
-// What `f` gives; a node that it finds unsupported is the graph's node `index`.
-template <class F>
-auto refusing(size_t index, const F& f) {
-  try {
-    return f();
-  } catch (const Error& e) {
-    if (e.code() != Code::kUnsupported) throw;
-    throw Refusal(index, e.what());
-  }
-}
-
 }  // namespace
 
 Lowering::Lowering(const Graph& graph, const Signature& signature, const Options& options)
@@ -94,7 +79,7 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       values_(graph.num_values),
       input_of_value_(graph.num_values, -1),
       node_of_value_(graph.num_values, -1),
-      lowered_(graph.nodes.size()),
+      depth_of_value_(graph.num_values),
       used_(graph.num_values),
       structural_(structural_symbols(graph)),
       result_of_input_(graph.inputs.size(), -1),
@@ -120,19 +105,66 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
     draw_of_value_[graph.draws[i]] = static_cast<int32_t>(i);
     note(graph.draws[i], {DType::kI64, {2}, {1}, 0});
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
-    for (size_t k = 0; k < node.results.size(); ++k) {
-      const auto id = node.first_result + static_cast<ValueId>(k);
-      note(id, node.results[k]);
-      node_of_value_[id] = static_cast<int32_t>(n);
-    }
-    for_each_value(node, [this](ValueId id) { used_[id] = true; });
-  }
+  enter(graph.nodes, 0);
+  lowered_.resize(nodes_.size());
   for (const Output& o : graph.outputs) {
     if (o.kind == Output::Kind::kValue) used_[o.value] = true;
   }
   for (const Mutation& m : graph.mutations) used_[m.value] = true;
+}
+
+void Lowering::enter(const std::vector<Node>& nodes, int depth) {
+  const auto note = [&](ValueId id, const SymType& type, int at) {
+    dtypes_[id] = type.dtype;
+    ranks_[id] = static_cast<int64_t>(type.dims.size());
+    depth_of_value_[id] = at;
+  };
+  for (const Node& node : nodes) {
+    const auto index = static_cast<int32_t>(nodes_.size());
+    index_of_node_[&node] = nodes_.size();
+    nodes_.push_back(&node);
+    depth_of_node_.push_back(depth);
+    for (size_t k = 0; k < node.results.size(); ++k) {
+      const auto id = node.first_result + static_cast<ValueId>(k);
+      note(id, node.results[k], depth);
+      node_of_value_[id] = index;
+    }
+    for (const NamedArg& a : node.args)
+      for_each_value(a.arg, [this](ValueId id) { used_[id] = true; });
+    for (const Region& region : node.regions) {
+      for (const ValueId id : region.results) used_[id] = true;
+      for (const Region::Parameter& p : region.parameters) {
+        note(p.value, p.type, depth + 1);
+        parameters_[p.value] = &p.type;
+      }
+      enter(region.nodes, depth + 1);
+    }
+  }
+}
+
+void Lowering::for_each_read(const Node& node, const std::function<void(ValueId)>& f) const {
+  const int depth = depth_of_node_[index_of_node_.at(&node)];
+  // What a region knows lies deeper than its node, unless it is known outside, too.
+  const std::function<void(ValueId)> outer = [&](ValueId id) {
+    if (depth_of_value_[id] <= depth) f(id);
+  };
+  for (const NamedArg& a : node.args) for_each_value(a.arg, outer);
+  for (const Region& region : node.regions) {
+    for (const Node& inner : region.nodes) for_each_read(inner, outer);
+    for (const ValueId id : region.results) outer(id);
+  }
+}
+
+// What `f` gives; where it finds a node unsupported, that is the node of the graph that holds it.
+template <class F>
+auto Lowering::refusing(const Node& node, const F& f) const {
+  try {
+    return f();
+  } catch (const Error& e) {
+    const bool is_inner = depth_of_node_[index_of_node_.at(&node)] > 0;
+    if (e.code() != Code::kUnsupported || is_inner) throw;
+    throw Refusal(static_cast<size_t>(&node - graph_.nodes.data()), e.what());
+  }
 }
 
 Type Lowering::concrete(const SymType& type) const {
@@ -144,8 +176,9 @@ Type Lowering::concrete(const SymType& type) const {
 Type Lowering::type(ValueId id) const {
   const int32_t n = node_of_value_[id];
   if (draw_of_value_.contains(id)) return kDrawType;
+  if (const auto p = parameters_.find(id); p != parameters_.end()) return concrete(*p->second);
   if (n < 0) return concrete(graph_.inputs[input_of_value_[id]].type);
-  const Node& node = graph_.nodes[n];
+  const Node& node = *nodes_[n];
   return concrete(node.results[id - node.first_result]);
 }
 
@@ -224,7 +257,7 @@ void Lowering::lower_with_arguments(size_t index) {
   needed[index] = true;
   for (size_t n = index + 1; n-- > 0;) {
     if (!needed[n] || lowered_[n]) continue;
-    for_each_value(graph_.nodes[n], [&](ValueId id) {
+    for_each_read(*nodes_[n], [&](ValueId id) {
       if (node_of_value_[id] >= 0) needed[node_of_value_[id]] = true;
     });
   }
@@ -233,36 +266,81 @@ void Lowering::lower_with_arguments(size_t index) {
   }
 }
 
-void Lowering::lower_checks() {
-  std::vector<Failure> failures;
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    const Node& node = graph_.nodes[n];
+bool Lowering::has_checks(const Region& region) const {
+  return std::ranges::any_of(region.nodes, [this](const Node& node) {
+    const Entry* entry = find_rule(node.op);
+    return (entry != nullptr && entry->check != nullptr) ||
+           std::ranges::any_of(node.regions, [this](const Region& r) { return has_checks(r); });
+  });
+}
+
+// The first problem counts. Those of regions are found when their node is lowered.
+std::optional<Status> Lowering::check_all(const std::vector<Node>& nodes) {
+  struct Found {
+    hlo::Value bad;
+    std::optional<hlo::Value> problem;  // none: the number
+    int64_t number;
+    hlo::Value value;
+  };
+  std::vector<Found> found;
+  const Type type{DType::kI64, {}};
+  for (const Node& node : nodes) {
+    if (std::ranges::any_of(node.regions, [this](const Region& r) { return has_checks(r); })) {
+      lower_with_arguments(index_of_node_.at(&node));
+      const auto status = statuses_.find(&node);
+      if (status == statuses_.end()) continue;
+      const hlo::Value& problem = status->second.problem;
+      found.push_back({builder_.compare(hlo::Direction::kNe, problem, builder_.constant(0, type)),
+                       problem, 0, status->second.value});
+    }
     const Entry* entry = find_rule(node.op);
     if (entry == nullptr || entry->check == nullptr) continue;
-    for (Failure& f : refusing(n, [&] { return entry->check(Call(*this, node)); })) {
-      failures.push_back(std::move(f));
+    for (Failure& f : refusing(node, [&] { return entry->check(Call(*this, node)); })) {
+      program_.problems.push_back(std::move(f.problem));
+      found.push_back({f.bad.value, std::nullopt, static_cast<int64_t>(program_.problems.size()),
+                       f.value.value});
     }
   }
-  if (failures.empty()) return;
-  const Type type{DType::kI64, {}};
-  hlo::Value problem = builder_.constant(0, type);
-  hlo::Value value = problem;
-  for (size_t k = failures.size(); k-- > 0;) {  // the first one counts
-    const hlo::Value number = builder_.constant(static_cast<int64_t>(k) + 1, type);
-    const hlo::Value& bad = failures[k].bad.value;
-    problem = builder_.elementwise(Op::kSelect, {bad, number, problem});
-    value = builder_.elementwise(Op::kSelect, {bad, failures[k].value.value, value});
+  if (found.empty()) return std::nullopt;
+  Status status{builder_.constant(0, type), {}};
+  status.value = status.problem;
+  for (size_t k = found.size(); k-- > 0;) {
+    const Found& f = found[k];
+    const hlo::Value number = f.problem ? *f.problem : builder_.constant(f.number, type);
+    status.problem = builder_.elementwise(Op::kSelect, {f.bad, number, status.problem});
+    status.value = builder_.elementwise(Op::kSelect, {f.bad, f.value, status.value});
   }
-  for (Failure& f : failures) program_.problems.push_back(std::move(f.problem));
-  ok_ = builder_.compare(hlo::Direction::kEq, problem, builder_.constant(0, type));
-  const std::vector<hlo::Value> parts = {builder_.reshape(problem, {1}),
-                                         builder_.reshape(value, {1})};
+  return status;
+}
+
+void Lowering::lower_checks() {
+  const std::optional<Status> status = check_all(graph_.nodes);
+  if (!status) return;
+  const Type type{DType::kI64, {}};
+  ok_ = builder_.compare(hlo::Direction::kEq, status->problem, builder_.constant(0, type));
+  const std::vector<hlo::Value> parts = {builder_.reshape(status->problem, {1}),
+                                         builder_.reshape(status->value, {1})};
   status_ = builder_.concatenate(parts, 0);
+}
+
+RegionResults Lowering::lower_region(const Region& region, std::span<const Tensor> arguments) {
+  if (arguments.size() != region.parameters.size()) {
+    fail(Code::kInternal, "a region takes ", region.parameters.size(), " arguments, got ",
+         arguments.size());
+  }
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    values_[region.parameters[k].value] = arguments[k];
+  }
+  RegionResults results;
+  results.status = check_all(region.nodes);
+  for (const Node& node : region.nodes) lower_node(index_of_node_.at(&node));
+  for (const ValueId id : region.results) results.values.push_back(value(id));
+  return results;
 }
 
 std::optional<int64_t> Lowering::known_limit(ValueId id) const {
   for (int32_t n = node_of_value_[id]; n >= 0; n = node_of_value_[id]) {
-    const Node& node = graph_.nodes[n];
+    const Node& node = *nodes_[n];
     if (node.op == "aten::arange" || node.op == "aten::arange.start_step") {
       const bool counts = is_always(graph_, node, "start", ScalarClass::kZero) &&
                           is_always(graph_, node, "step", ScalarClass::kOne);
@@ -291,11 +369,13 @@ int32_t Lowering::kept_input(const Tensor& t) const {
 void Lowering::lower_node(size_t index) {
   if (lowered_[index]) return;
   lowered_[index] = true;
-  const Node& node = graph_.nodes[index];
+  const Node& node = *nodes_[index];
+  // Within a region they would be known to it alone.
+  if (!node.regions.empty()) for_each_read(node, [this](ValueId id) { value(id); });
   const Entry* entry = is_of_complex(node) ? find_complex_rule(node.op) : find_rule(node.op);
   const Call call(*this, node);
   permit_taken_ = false;
-  Results results = refusing(index, [&] {
+  Results results = refusing(node, [&] {
     if (entry == nullptr) refuse(node, "there is no rule for this op", kRewrite);
     return apply(*entry, call, node);
   });
@@ -399,13 +479,14 @@ void Lowering::add_output_memory() {
 
 Program Lowering::run() {
   lower_checks();
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) lower_node(n);
+  for (const Node& node : graph_.nodes) lower_node(index_of_node_.at(&node));
   lower_outputs();
   program_.text = builder_.module(results_);
   return std::move(program_);
 }
 
 Program lower(const Graph& graph, const Signature& signature, const Options& options) {
+  verify(graph);
   return Lowering(graph, signature, options).run();
 }
 

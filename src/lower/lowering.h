@@ -5,8 +5,10 @@
 // memory may depend on whether they pass.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "lower/rule.h"
@@ -40,6 +42,12 @@ class Lowering {
   // n if all elements are in [0, n), because they are an arange's.
   std::optional<int64_t> known_limit(ValueId id) const;
   bool is_used(ValueId id) const { return used_[id]; }  // by a node or as a result
+  // Lowers the nodes of a region, in the region of the builder that is open; `arguments` are its
+  // parameters.
+  RegionResults lower_region(const Region& region, std::span<const Tensor> arguments);
+  bool has_checks(const Region& region) const;
+  // What the regions of a node have found.
+  void set_status(const Node& node, Status status) { statuses_[&node] = std::move(status); }
   // Whether the checks pass, for a node that may write to a mutated input in place.
   std::optional<hlo::Value> write_permit(const Node& node);
 
@@ -48,8 +56,15 @@ class Lowering {
   const hlo::Value& scalar_argument(int32_t index, DType dtype);
   bool is_of_complex(const Arg& arg) const;
   bool is_of_complex(const Node& node) const;  // an operand or result
+  // Of all nodes, those in regions too: what they give.
+  void enter(const std::vector<Node>& nodes, int depth);
+  // The values from outside of a node that it and its regions read.
+  void for_each_read(const Node& node, const std::function<void(ValueId)>& f) const;
+  template <class F>
+  auto refusing(const Node& node, const F& f) const;
   void lower_node(size_t index);
   void lower_with_arguments(size_t index);
+  std::optional<Status> check_all(const std::vector<Node>& nodes);
   void lower_checks();
   // The mutated input whose old value a tensor is where the checks fail; -1: of none.
   int32_t kept_input(const Tensor& t) const;
@@ -69,10 +84,16 @@ class Lowering {
   Program program_;
   std::vector<std::optional<Tensor>> values_;
   std::vector<int32_t> input_of_value_;  // -1: no input
-  std::vector<int32_t> node_of_value_;   // -1: a graph input or a draw
-  std::vector<bool> lowered_;            // nodes
-  std::vector<bool> used_;               // values
-  std::vector<bool> structural_;         // symbols
+  std::vector<int32_t> node_of_value_;   // in nodes_; -1: given by the call, or to a region
+  std::vector<int> depth_of_value_;      // of regions around it
+  std::vector<const Node*> nodes_;       // those of a node's regions follow it
+  std::vector<int> depth_of_node_;
+  std::unordered_map<const Node*, size_t> index_of_node_;
+  std::vector<bool> lowered_;                               // nodes
+  std::vector<bool> used_;                                  // values
+  std::vector<bool> structural_;                            // symbols
+  std::unordered_map<ValueId, const SymType*> parameters_;  // of regions
+  std::unordered_map<const Node*, Status> statuses_;
   // HLO value -> the mutated input that it is equal to where the checks fail.
   std::map<int32_t, int32_t> kept_;
   bool permit_taken_ = false;     // by the node that is being lowered

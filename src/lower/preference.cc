@@ -93,6 +93,16 @@ class Preferences {
     const Wish wished = wish(node);
     for (const NamedArg& a : node.args)
       read(a.arg, a.name == wished.argument ? wished.order : std::nullopt);
+    for (const Region& region : node.regions) read_all(region);
+  }
+
+  // Nothing is wished within a region.
+  void read_all(const Region& region) {
+    for (const ValueId id : region.results) add(id, std::nullopt);
+    for (const Node& node : region.nodes) {
+      for (const NamedArg& a : node.args) read(a.arg, std::nullopt);
+      for (const Region& inner : node.regions) read_all(inner);
+    }
   }
 
   void read(const Arg& arg, const std::optional<Order>& order) {

@@ -168,7 +168,30 @@ Results permutation(const Call& c) {
   return c.wrap(build.sort(std::vector<Value>{stream.pair(0), indices}, 0, true, before)[1]);
 }
 
+// The draw of one iteration of a loop: block `index` of the stream that the loop's draw names, of
+// which no other numbers are made.
+Results draw_of_iteration(const Call& c) {
+  hlo::Builder& build = c.build();
+  const Value draw = c.tensor("draw").value;
+  const auto half = [&](int64_t k) {
+    return build.reshape(build.slice(draw, {k}, {k + 1}, {1}), {});
+  };
+  const Value index = build.reshape(c.tensor("index").value, {});
+  const Words4 words = philox(build,
+                              {low_word(build, index), high_word(build, index),
+                               low_word(build, half(1)), high_word(build, half(1))},
+                              {low_word(build, half(0)), high_word(build, half(0))});
+  const auto pair = [&](int k) {
+    const Value shift = build.constant(32, words[k].type);
+    const Value high = build.elementwise(Op::kShiftLeft, {words[k], shift});
+    return build.reshape(build.elementwise(Op::kOr, {high, words[k + 1]}), {1});
+  };
+  const std::vector<Value> parts = {pair(0), pair(2)};
+  return c.wrap(build.concatenate(parts, 0));
+}
+
 constexpr Entry kRules[] = {
+    {"torch_pjrt::draw_of_iteration", draw_of_iteration},
     {"torch_pjrt::random_bernoulli", bernoulli},
     {"torch_pjrt::random_integers", integers, {{{"low", Role::kValue}, {"last", Role::kValue}}}},
     {"torch_pjrt::random_normal", normal},

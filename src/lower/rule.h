@@ -36,6 +36,18 @@ struct Results : std::vector<Tensor> {
   Results(Tensor t) : std::vector<Tensor>{std::move(t)} {}  // NOLINT(google-explicit-constructor)
 };
 
+// What checks of values have found, i64: 0, or 1 + the first problem's index in
+// Program::problems, and the offending value.
+struct Status {
+  hlo::Value problem;
+  hlo::Value value;
+};
+
+struct RegionResults {
+  Results values;
+  std::optional<Status> status;  // none: nothing was checked
+};
+
 // An argument by its position or its name in the schema.
 struct ArgKey {
   ArgKey(int index) : index(index) {}       // NOLINT(google-explicit-constructor)
@@ -109,6 +121,14 @@ class Call {
   Tensor splat(double value) const;
   Tensor splat(double value, DType dtype) const;
   Tensor splat_like(const Tensor& like, double value) const;
+
+  // --- regions
+  size_t num_parameters(size_t region) const;
+  // Lowers a region, within the body of a region of the builder, and once.
+  RegionResults region(size_t index, std::span<const Tensor> arguments) const;
+  bool has_checks() const;  // of values, in some region
+  // What they have found.
+  void report(const Status& status) const;
 
   // --- emission; operands of one order, which the result inherits
   hlo::Builder& build() const;
@@ -201,6 +221,7 @@ std::span<const Entry> reduction_rules();
 std::span<const Entry> scan_rules();
 std::span<const Entry> sort_rules();
 std::span<const Entry> matmul_rules();
+std::span<const Entry> control_rules();
 std::span<const Entry> convolution_rules();
 std::span<const Entry> pooling_rules();
 std::span<const Entry> norm_rules();

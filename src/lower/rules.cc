@@ -18,6 +18,7 @@ auto families() {
       checked_rules(),
       compare_rules(),
       complex_rules(),
+      control_rules(),
       convolution_rules(),
       create_rules(),
       indexing_rules(),

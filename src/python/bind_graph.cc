@@ -170,7 +170,8 @@ Arg to_arg(Graph& graph, const std::string& op, const ArgTuple& argument) {
 }
 
 ValueId add_node(Graph& graph, const std::string& op, const std::vector<ArgTuple>& arguments,
-                 const std::vector<TypeTuple>& results, const std::string& source) {
+                 const std::vector<TypeTuple>& results, const std::string& source,
+                 const std::vector<Region>& regions, Region* into) {
   const std::string place = source.empty() ? "" : " (at " + source + ")";
   if (!lower::has_rule(op)) fail(Code::kUnsupported, op, place, " has no lowering rule");
   std::vector<NamedArg> args;
@@ -183,7 +184,7 @@ ValueId add_node(Graph& graph, const std::string& op, const std::vector<ArgTuple
   }
   std::vector<SymType> types;
   for (const TypeTuple& t : results) types.push_back(to_type(t));
-  return graph.nodes[graph.add_node(op, std::move(args), std::move(types), source)].first_result;
+  return graph.add_node(op, std::move(args), std::move(types), source, regions, into);
 }
 
 void add_output(Graph& graph, Output output) {
@@ -269,7 +270,14 @@ void bind_building(nb::class_<Graph>& graph) {
           nb::arg("name"), nb::arg("size"))
       .def("add_draw", &Graph::add_draw)
       .def("add_node", &add_node, nb::arg("op"), nb::arg("args"), nb::arg("results"),
-           nb::arg("source"));
+           nb::arg("source"), nb::arg("regions") = std::vector<Region>(),
+           nb::arg("into").none() = nullptr)
+      .def(
+          "add_parameter",
+          [](Graph& g, Region& region, const TypeTuple& type) {
+            return g.add_parameter(region, to_type(type));
+          },
+          nb::arg("region"), nb::arg("type"));
 }
 
 void bind_outputs(nb::class_<Graph>& graph) {
@@ -385,6 +393,7 @@ void bind_graph(nb::module_& m) {
             new (self) DTypeArg{dtype_of_name(dtype)};
           },
           nb::arg("name"));
+  nb::class_<Region>(m, "Region").def(nb::init<>()).def_rw("results", &Region::results);
   nb::class_<Graph> graph(m, "Graph");
   graph.def(nb::init<>()).def("__str__", [](const Graph& g) { return print(g); });
   bind_building(graph);

@@ -26,9 +26,9 @@ TEST_F(GraphTest, ValuesAreNumberedInTheirOrder) {
   EXPECT_EQ(graph_.add_tensor_input("y", row(3)), 2);
   EXPECT_EQ(graph_.inputs[2].value, 1) << "a number is no value";
   EXPECT_EQ(graph_.add_node("aten::split", {{"self", {ValueRef{1}}}}, {row(1), row(2)}, "a.py:1"),
-            0);
+            2);
   EXPECT_EQ(graph_.nodes[0].first_result, 2);
-  EXPECT_EQ(graph_.add_node("aten::neg", {{"self", {ValueRef{3}}}}, {row(2)}, ""), 1);
+  EXPECT_EQ(graph_.add_node("aten::neg", {{"self", {ValueRef{3}}}}, {row(2)}, ""), 4);
   EXPECT_EQ(graph_.nodes[1].first_result, 4);
   EXPECT_EQ(graph_.num_values, 5);
 }

@@ -77,6 +77,28 @@ TEST_F(Loops, WhileUsesOuterValues) {
   EXPECT_EQ(p.floats(outside[0]), Floats{2});
 }
 
+TEST_F(Loops, AChoiceUsesValuesFromOutside) {
+  const Type types[] = {a.type, {kFloat, {}}};
+  const auto chosen = [&](bool predicate) {
+    return build.conditional(
+        build.constant(predicate ? 1 : 0, {DType::kBool, {}}),
+        [&](std::span<const Value> none) {
+          EXPECT_TRUE(none.empty());
+          return std::vector<Value>{build.elementwise(Op::kAdd, {a, a}), zero};
+        },
+        [&](std::span<const Value>) {
+          return std::vector<Value>{a, build.reduce(Op::kAdd, a, zero, {0, 1})};
+        },
+        types);
+  };
+  const auto yes = chosen(true);
+  EXPECT_EQ(p.floats(yes[0]), (Floats{6, 2, 4, 12, 10, 8}));
+  EXPECT_EQ(p.floats(yes[1]), Floats{0});
+  const auto no = chosen(false);
+  EXPECT_EQ(p.floats(no[0]), (Floats{3, 1, 2, 6, 5, 4}));
+  EXPECT_EQ(p.floats(no[1]), Floats{21});
+}
+
 TEST_F(Loops, RegionOfReduceHasItsOwnConstants) {
   const auto count = [&](std::span<const Value> v) {
     const Value one = build.constant(1, {kFloat, {}});

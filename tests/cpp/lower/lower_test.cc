@@ -29,7 +29,7 @@ class LowerTest : public testing::Test {
     return graph_.inputs[i].value;
   }
   ValueId node(const std::string& op, std::vector<NamedArg> args, const SymType& t) {
-    return graph_.nodes[graph_.add_node(op, std::move(args), {t}, "model.py:7")].first_result;
+    return graph_.add_node(op, std::move(args), {t}, "model.py:7");
   }
   ValueId add(ValueId a, ValueId b, const SymType& t, double alpha = 1) {
     const Slot slot = scalar(alpha);

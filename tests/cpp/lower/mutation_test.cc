@@ -25,7 +25,7 @@ class LowerMutationTest : public testing::Test {
     return graph_.inputs[i].value;
   }
   ValueId node(const std::string& op, std::vector<NamedArg> args, const SymType& type) {
-    return graph_.nodes[graph_.add_node(op, std::move(args), {type}, "")].first_result;
+    return graph_.add_node(op, std::move(args), {type}, "");
   }
   ValueId negated(ValueId v, const Dims& dims) {
     return node("aten::neg", {{"self", {ValueRef{v}}}}, type_of(dims));

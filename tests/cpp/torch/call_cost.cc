@@ -34,11 +34,9 @@ Graph sum_graph(size_t inputs, bool is_dynamic) {
   ValueId sum = values[0];
   const Slot one = g.add_scalar(Scalar::constant(ScalarKind::kInt, Number::of_int(1)));
   for (size_t i = 1; i < inputs; ++i) {
-    const auto node =
-        g.add_node("aten::add.Tensor",
-                   {{"self", {ValueRef{sum}}}, {"other", {ValueRef{values[i]}}}, {"alpha", {one}}},
-                   {type}, "");
-    sum = g.nodes[node].first_result;
+    sum = g.add_node("aten::add.Tensor",
+                     {{"self", {ValueRef{sum}}}, {"other", {ValueRef{values[i]}}}, {"alpha", {one}}},
+                     {type}, "");
   }
   Output output;
   output.kind = Output::Kind::kValue;
