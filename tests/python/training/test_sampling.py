@@ -13,12 +13,20 @@ from .conftest import Compare
 
 pytestmark = pytest.mark.plugin
 
-MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
 
 
-@pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "align"),
+    [
+        ("bilinear", False),
+        ("bicubic", True),
+        pytest.param("bilinear", True, marks=pytest.mark.full),
+        pytest.param("nearest", False, marks=pytest.mark.full),
+        pytest.param("nearest", True, marks=pytest.mark.full),
+        pytest.param("bicubic", False, marks=pytest.mark.full),
+    ],
+)
 def test_grid_sample(same_gradients: Compare, mode: str, align: bool) -> None:
     """With places inside, at the edge and far outside."""
 
@@ -43,7 +51,9 @@ def test_affine_grid(same_gradients: Compare) -> None:
     same_gradients(transform, torch.randn(2, 3, 5, 6, requires_grad=True), theta, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.full)], ids=str
+)
 def test_adaptive_maximum(same_gradients: Compare, dtype: torch.dtype) -> None:
     """Values, indices and gradients, with windows that overlap and ties."""
 
