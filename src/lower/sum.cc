@@ -82,11 +82,10 @@ hlo::Value part_of(hlo::Builder& b, const Summands& s, size_t dim, int64_t begin
   return b.slice(s.value, start, limit, Dims(dims.size(), 1));
 }
 
-// `zero` alternates between 0 and -0 from stage to stage: XLA would join two reductions that start
-// from the same value.
-hlo::Value add_up(hlo::Builder& b, const Summands& s, DType wide, double zero) {
-  // In a wider type the last chain may be long.
-  if (s.count() <= (wide == s.value.type.dtype ? kChain : kFew)) {
+// In one reduction, if there are at most `few`. `zero` alternates between 0 and -0 from stage to
+// stage: XLA would join two reductions that start from the same value.
+hlo::Value add_up(hlo::Builder& b, const Summands& s, DType wide, int64_t few, double zero) {
+  if (s.count() <= few) {
     const hlo::Value v = b.convert(s.value, wide);
     return b.reduce(hlo::Op::kAdd, v, b.constant(zero, {wide, {}}), s.summed());
   }
@@ -105,10 +104,10 @@ hlo::Value add_up(hlo::Builder& b, const Summands& s, DType wide, double zero) {
                                    {static_cast<int64_t>(dim) + 1});
   std::vector<bool> marks = s.is_summed;
   marks.insert(marks.begin() + static_cast<int64_t>(dim), true);
-  hlo::Value total = add_up(b, merged(b, b.convert(sums, wide), marks), wide, zero);
+  hlo::Value total = add_up(b, merged(b, b.convert(sums, wide), marks), wide, few, zero);
   if (c.covered() < dims[dim]) {
     const Summands rest{part_of(b, s, dim, c.covered(), dims[dim]), s.is_summed};
-    total = b.elementwise(hlo::Op::kAdd, {total, add_up(b, rest, wide, zero)});
+    total = b.elementwise(hlo::Op::kAdd, {total, add_up(b, rest, wide, few, zero)});
   }
   return total;
 }
@@ -127,7 +126,9 @@ hlo::Value sum(hlo::Builder& b, const hlo::Value& v, const std::vector<int64_t>&
   if (!rounds || count <= kFew || v.type.num_elements() == 0) {
     return b.reduce(hlo::Op::kAdd, v, b.constant(0, {own, {}}), dims);
   }
-  return b.convert(add_up(b, merged(b, v, std::move(is_summed)), wide, 0.0), own);
+  // In a wider type the last chain may be long.
+  const int64_t few = wide == own ? kChain : kFew;
+  return b.convert(add_up(b, merged(b, v, std::move(is_summed)), wide, few, 0.0), own);
 }
 
 }  // namespace torch_pjrt::lower
