@@ -69,12 +69,14 @@ def cold_warnings(cold: Mapping[str, int], ours: bool) -> list[str]:
     return warnings
 
 
-def warm_warnings(warm: Mapping[str, int], calls: int, ours: bool) -> list[str]:
-    """What the counts of `calls` timed calls say against them; empty is good."""
+def warm_warnings(
+    warm: Mapping[str, int], calls: int, ours: bool, when: str = "while timed"
+) -> list[str]:
+    """What the counts of `calls` warm calls say against them; empty is good."""
     if not ours:
         graphs = warm.get(GRAPHS, 0)
-        return [f"{graphs} {GRAPHS} while timed"] if graphs else []
-    warnings = [f"{warm[name]} {name} while timed" for name in STILL_WHEN_WARM if warm.get(name)]
+        return [f"{graphs} {GRAPHS} {when}"] if graphs else []
+    warnings = [f"{warm[name]} {name} {when}" for name in STILL_WHEN_WARM if warm.get(name)]
     if warm.get("executions", 0) < calls:
         warnings.append(f"{warm.get('executions', 0)} executions in {calls} calls")
     return warnings

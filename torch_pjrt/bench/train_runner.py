@@ -92,6 +92,8 @@ class _Trained:
 
     def __init__(self, model: nn.Module, entry: BackendResult, variant: Variant) -> None:
         self._model, self._entry = model, entry
+        self._warm = counters.Watch(_is_ours(entry.backend))
+        self._is_compiled = False
         if entry.backend == ONE_PROGRAM:
             self._step = train_loop.one_program_step(model, keep_grads=True)
         else:
@@ -103,14 +105,20 @@ class _Trained:
     ) -> train_loop.Observed:
         """The very first call's time and counts go into the entry."""
         self._model.load_state_dict(weights)
-        watch = counters.Watch(_is_ours(self._entry.backend))
+        watch = self._warm if self._is_compiled else counters.Watch(self._warm.ours)
         with watch.watching():
             found = _observe(self._model, self._step, arguments, seed)
+        self._is_compiled = True
         if self._entry.first_call_s is None:
             self._entry.first_call_s = found.first_step_s
             self._entry.cold_counts = dict(watch.moved)
             self._entry.warnings += counters.cold_warnings(self._entry.cold_counts, watch.ours)
         return found
+
+    def warm_warnings(self) -> list[str]:
+        """Of the steps after those that compiled."""
+        warm, steps = self._warm, self._warm.entered * train_accuracy.STEPS
+        return counters.warm_warnings(warm.moved, steps, warm.ours, "in checked steps")
 
 
 def _observe(
@@ -157,6 +165,7 @@ def _verdicts(
                 entry.status, entry.message = "failed", f"{variant.name}: {one_line(error)}"
     for entry in entries:
         if entry.status != "failed":
+            entry.warnings += ways[entry.backend].warm_warnings()
             yield entry, train_accuracy.judge(found[entry.backend], own)
 
 
