@@ -25,21 +25,21 @@ SECONDS = 240
 
 
 class Model(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
+        layers: list[nn.Module] = [nn.Linear(16, width)]
         for _ in range(3):
-            layers += [nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU()]
+            layers += [nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()]
         self.body = nn.Sequential(nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 4, 3), nn.Flatten())
-        self.head = nn.Sequential(*layers, nn.Linear(16, 3))
+        self.head = nn.Sequential(*layers, nn.Linear(width, 3))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x).relu())  # type: ignore[no-any-return]
 
 
-def make() -> nn.Module:
+def make(width: int) -> nn.Module:
     torch.manual_seed(0)
-    return Model()
+    return Model(width)
 
 
 def batches() -> list[tuple[Tensor, Tensor]]:
@@ -72,18 +72,20 @@ def compiled_ddp(model: nn.Module) -> Callable[..., Any]:
 
 
 def compiled_ddp_of_buckets(model: nn.Module) -> Callable[..., Any]:
-    """Of 2 KB each: DDPOptimizer cuts the graph at them."""
+    """Of 1 MB each: DDPOptimizer cuts the graph at them."""
     return torch.compile(
-        DistributedDataParallel(model, bucket_cap_mb=0.002), backend="pjrt", dynamic=False
+        DistributedDataParallel(model, bucket_cap_mb=1), backend="pjrt", dynamic=False
     )
 
 
-def worker(rank: int, folder: str, wrap: Callable[[nn.Module], Callable[..., Any]]) -> None:
+def worker(
+    rank: int, folder: str, width: int, wrap: Callable[[nn.Module], Callable[..., Any]]
+) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=PROCESSES
     )
-    model = make()
+    model = make(width)
     size = BATCH // PROCESSES
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch_pjrt.CopyWarning)
@@ -92,10 +94,12 @@ def worker(rank: int, folder: str, wrap: Callable[[nn.Module], Callable[..., Any
     dist.destroy_process_group()
 
 
-def results(folder: Path, wrap: Callable[[nn.Module], Callable[..., Any]]) -> list[Any]:
+def results(folder: Path, width: int, wrap: Callable[[nn.Module], Callable[..., Any]]) -> list[Any]:
     """Of each process: its parameters, and counts."""
     context = torch.multiprocessing.spawn(
-        functools.partial(worker, folder=str(folder), wrap=wrap), nprocs=PROCESSES, join=False
+        functools.partial(worker, folder=str(folder), width=width, wrap=wrap),
+        nprocs=PROCESSES,
+        join=False,
     )
     assert context is not None
     while not context.join(timeout=SECONDS):
@@ -104,19 +108,22 @@ def results(folder: Path, wrap: Callable[[nn.Module], Callable[..., Any]]) -> li
 
 
 @pytest.mark.parametrize(
-    ("wrap", "programs"),
+    ("wrap", "width", "programs"),
     [
-        (ddp_of_compiled, 2),
-        pytest.param(compiled_ddp, 2, marks=pytest.mark.full),
-        pytest.param(compiled_ddp_of_buckets, None, marks=pytest.mark.full),
+        (ddp_of_compiled, 16, 2),
+        pytest.param(compiled_ddp, 16, 2, marks=pytest.mark.full),
+        pytest.param(compiled_ddp_of_buckets, 600, None, marks=pytest.mark.full),
     ],
 )
 def test_two_processes_equal_one(
-    tmp_path: Path, wrap: Callable[[nn.Module], Callable[..., Any]], programs: int | None
+    tmp_path: Path,
+    wrap: Callable[[nn.Module], Callable[..., Any]],
+    width: int,
+    programs: int | None,
 ) -> None:
-    model = make()
+    model = make(width)
     expected = train(model, model, slice(None))
-    found = results(tmp_path, wrap)
+    found = results(tmp_path, width, wrap)
     assert found[0][0] == found[1][0]
     for parameters, counts in found:
         assert_close(torch.tensor(parameters), torch.tensor(expected), rtol=1e-4, atol=1e-5)
