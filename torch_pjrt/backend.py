@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import (
+    accumulation,
     copies,
     decompositions,
     fx,
@@ -114,6 +115,7 @@ def _compiled(
             draws = random_eager.take_out(gm)
         except CaptureError as error:
             compiler = compiler.with_eager_ops(random_eager.ops_of(gm), error)
+    accumulation.loop(gm)
     taken = sparse.take_out(gm) if outputs is None else []
     compiled: Any = compiler.compile(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import copies, step_reasons, torch_internals
+from . import accumulation, copies, step_reasons, torch_internals
 from .errors import failure
 from .optimizers import SCALARS, Rule, State, rule_of
 from .three_programs import Batch, Loss, ThreePrograms, averaged
@@ -291,24 +291,47 @@ def _whole_step(
     It returns the outputs, whether the loss depends on each parameter, and the gradients or None.
     """
 
-    def whole_step(inputs: _Inputs, batches: list[Any]) -> Any:
-        parameters = [p for group in inputs.groups for p in group.parameters]
+    def gradients_of(
+        batches: list[Batch], parameters: list[Tensor], outside: list[Tensor]
+    ) -> tuple[Tensor, Any, list[Tensor | None]]:
+        """The average loss, what else was returned, and the average gradients."""
+        leaves = [torch_internals.tree_flatten(batch)[0] for batch in batches]
+        one_body = len(batches) > 1 and _are_alike(leaves)
+        traced = [torch_internals.tree_map(accumulation.each, *batches)] if one_body else batches
         results = []
         totals: list[Tensor | None] = [None] * len(parameters)
         with torch.enable_grad():
-            for args, kwargs in batches:
+            for args, kwargs in traced:
                 loss, aux = loss_of(args, kwargs)
                 if len(batches) > 1:
                     loss = loss / len(batches)
                 gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
                 totals = [_sum(t, g) for t, g in zip(totals, gradients, strict=True)]
                 results.append((loss.detach(), aux))
+        if not one_body:
+            return *averaged(results), totals
+        loss, aux = results[0]
+        rest, tree = torch_internals.tree_flatten(aux)
+        sums = [loss, *(g for g in totals if g is not None)]
+        parts = [t.detach() for t in rest if isinstance(t, Tensor)]
+        with torch.no_grad():
+            sums, parts = accumulation.accumulated(sums, parts, outside, len(batches))
+        next_part, next_sum = iter(parts), iter(sums)
+        loss = next(next_sum)
+        stacked = [next(next_part) if isinstance(t, Tensor) else [t] * len(batches) for t in rest]
+        summed = [None if g is None else next(next_sum) for g in totals]
+        return loss, torch_internals.tree_unflatten(stacked, tree), summed
+
+    def whole_step(inputs: _Inputs, batches: list[Any]) -> Any:
+        parameters = [p for group in inputs.groups for p in group.parameters]
+        outside = [*parameters, inputs.ran]
+        outside += [t for group in inputs.groups for held in group.state.values() for t in held]
+        loss, aux, totals = gradients_of(batches, parameters, outside)
         with torch.no_grad():
             if clip_grad_norm is not None:
                 totals = _clipped(totals, clip_grad_norm)
             _update(rule, inputs, totals)
             inputs.ran.add_(1)
-            loss, aux = averaged(results)
         used = tuple(g is not None for g in totals)
         outputs = (loss, *aux) if aux else loss
         return outputs, used, totals if keep_grads else None
@@ -332,6 +355,13 @@ def _update(rule: Rule, inputs: _Inputs, gradients: Sequence[Tensor | None]) -> 
                 switches = (*switches, "first")
             state = {slot: held[i] for slot, held in group.state.items()}
             rule.update(p, gradient, state, numbers, switches)
+
+
+def _are_alike(leaves: list[list[Any]]) -> bool:
+    """Whether the batches, as lists of leaves, differ in nothing but the elements of tensors."""
+    return all(len(one) == len(leaves[0]) for one in leaves) and all(
+        accumulation.are_alike(same) for same in zip(*leaves, strict=True)
+    )
 
 
 def _sum(total: Tensor | None, gradient: Tensor | None) -> Tensor | None:

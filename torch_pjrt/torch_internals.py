@@ -39,18 +39,20 @@ from torch._prims_common import (
     compute_elementwise_output_logical_to_physical_perm,
     is_non_overlapping_and_dense_or_false,
 )
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.proxy import GraphAppendingTracer, Proxy
 from torch.nn.modules import module as nn_module
 from torch.optim import optimizer as optimizer_module
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils.checkpoint import CheckpointPolicy
 
 __all__ = [
     "FMA",
+    "SCAN",
     "CompiledModule",
     "EagerOutput",
     "HigherOrderOperator",
@@ -70,6 +72,7 @@ __all__ = [
     "core_decompositions",
     "decomposition",
     "eager_outputs",
+    "fake_mode_of",
     "foreach_ops",
     "has_backward_hooks",
     "has_global_backward_hooks",
@@ -97,13 +100,17 @@ __all__ = [
     "surely_equal",
     "symbol_as_int",
     "symbolic",
+    "tree_flatten",
     "tree_map",
+    "tree_unflatten",
     "uncompiled",
     "views_of_inputs",
 ]
 
 # a * b + c, of which Dynamo makes addcmul_ and its like.
 FMA = inductor_prims.fma
+
+SCAN = torch.ops.higher_order.scan
 
 Decompositions = Mapping[Any, Callable[..., Any]]
 
@@ -316,6 +323,12 @@ def surely_equal(a: Sequence[Any], b: Sequence[Any]) -> bool:
 def is_dense(tensor: torch.Tensor) -> bool:
     """Whether a fake tensor surely has no gaps and no overlap, in whatever order of its dims."""
     return bool(is_non_overlapping_and_dense_or_false(tensor))
+
+
+def fake_mode_of(tensor: torch.Tensor) -> AbstractContextManager[Any]:
+    """The mode in which a fake tensor was made: there ops give fake tensors."""
+    assert isinstance(tensor, FakeTensor)
+    return tensor.fake_mode
 
 
 def real_tensors() -> AbstractContextManager[Any]:
