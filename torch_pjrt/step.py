@@ -146,17 +146,26 @@ class TrainStep:
             if reason is None:
                 try:
                     return self._one_program(batches)
-                except Exception:
+                except Exception as error:
+                    if int(self._ran) != before:
+                        raise
                     # Modules and hooks that are new may have made it fail to be captured.
                     self._modules = _with_inner(self._roots)
-                    reason = self._reason() if int(self._ran) == before else None
+                    reason = self._reason() or torch_internals.why_not_whole(error)
                     if reason is None:
                         raise
-            if reason not in self._said:
-                self._said.add(reason)
-                message = f"train_step runs three programs a step: {reason}"
-                warnings.warn(message, ThreeProgramsWarning, stacklevel=copies.users_frame())
-            return self._three_programs(batches)
+                    outputs = self._three(reason, batches)
+                    # Found out by a capture, which isn't tried again.
+                    self._fixed_reason = self._fixed_reason or torch_internals.why_not_whole(error)
+                    return outputs
+            return self._three(reason, batches)
+
+    def _three(self, reason: str, batches: list[Batch]) -> Any:
+        if reason not in self._said:
+            self._said.add(reason)
+            message = f"train_step runs three programs a step: {reason}"
+            warnings.warn(message, ThreeProgramsWarning, stacklevel=copies.users_frame())
+        return self._three_programs(batches)
 
     def _reason(self) -> str | None:
         """Why this step can't be one program."""
@@ -174,12 +183,12 @@ class TrainStep:
         before = int(self._ran)
         try:
             outputs, used, gradients = self._run(inputs, batches)
+            self._finish(inputs, fresh, used, gradients)
+            return outputs
         except BaseException:
             if int(self._ran) != before:  # interrupted on the way back
                 self._finish(inputs, fresh, None, None)
             raise
-        self._finish(inputs, fresh, used, gradients)
-        return outputs
 
     def _batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._accumulate == 1:
@@ -240,9 +249,11 @@ class TrainStep:
         unused: set[Tensor] = set()
         if used is not None and not all(used):
             unused = {p for p, is_used in zip(parameters, used, strict=True) if not is_used}
+        state: dict[Tensor, dict[str, Any]] = {}
         for p, slot, tensor in fresh:
             if p not in unused:
-                self._optimizer.state[p][slot] = tensor
+                state.setdefault(p, dict(self._optimizer.state.get(p, {})))[slot] = tensor
+        self._optimizer.state.update(state)  # all of it or, after Ctrl-C, nothing
         if gradients is None or not self._keep_grads:
             for p in parameters:
                 p.grad = None

@@ -25,7 +25,12 @@ from torch._dynamo.eval_frame import (
     innermost_fn,
     set_enable_dynamic,
 )
-from torch._dynamo.exc import ShortenTraceback, TensorifyScalarRestartAnalysis
+from torch._dynamo.exc import (
+    ShortenTraceback,
+    TensorifyScalarRestartAnalysis,
+    Unsupported,
+    UserError,
+)
 from torch._dynamo.symbolic_convert import TensorifyState
 from torch._dynamo.utils import counters, get_metrics_context
 from torch._functorch import config as functorch_config
@@ -105,6 +110,7 @@ __all__ = [
     "tree_unflatten",
     "uncompiled",
     "views_of_inputs",
+    "why_not_whole",
 ]
 
 # a * b + c, of which Dynamo makes addcmul_ and its like.
@@ -452,6 +458,15 @@ def break_reason(gm: torch.fx.GraphModule) -> tuple[str, str] | None:
     frame = stack[-1] if stack else None
     place = f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" if frame else ""
     return str(reason.reason).strip().splitlines()[0], place
+
+
+def why_not_whole(error: BaseException) -> str | None:
+    """Why Dynamo can't make one graph of a function, if that is what the error says. None also for
+    an exception that the function itself raises."""
+    text = str(error)
+    if not isinstance(error, Unsupported | UserError) or text.startswith("Observed exception"):
+        return None
+    return "Dynamo doesn't capture it whole: " + text.splitlines()[0]
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:

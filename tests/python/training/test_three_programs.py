@@ -345,6 +345,12 @@ def test_data_parallel_model() -> None:
         torch.distributed.destroy_process_group()
 
 
+def test_code_that_dynamo_does_not_capture_whole() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 5, bias=False), nn.BatchNorm1d(5, momentum=None))
+    compare(model, adamw, "Dynamo doesn't capture it whole: ")
+
+
 # --- options, and what goes wrong
 
 
