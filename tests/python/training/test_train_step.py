@@ -181,3 +181,24 @@ def test_optimizers_follow_eager(optimizer: str) -> None:
     counts = torch_pjrt.stats()
     assert counts["captures"] == (2 if optimizer == "sgd with dampening" else 1)
     assert counts["executions"] == 8
+
+
+def test_a_hundred_steps_are_a_hundred_executions() -> None:
+    """With a scheduler, momentum that cycles, and the bias correction of Adam."""
+    torch.manual_seed(0)
+    model = perceptron()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, amsgrad=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=101)
+    step = torch_pjrt.train_step(model, optimizer, F.cross_entropy, clip_grad_norm=1.0)
+    x, target = batches("perceptron", 1)[0]
+    step(x, target)
+    torch_pjrt.reset_stats()
+    losses = []
+    for _ in range(100):
+        schedule.step()
+        losses.append(step(x, target).item())
+    counts = torch_pjrt.stats()
+    assert (counts["captures"], counts["compiles"], counts["disk_hits"]) == (0, 0, 0)
+    assert counts["executions"] == counts["memory_hits"] == 100
+    assert counts["copied_inputs"] == 0
+    assert losses[-1] < losses[0] / 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -465,3 +466,70 @@ def test_an_error_in_the_loss_changes_nothing() -> None:
         torch_pjrt.train_step(model, optimizer, loss)(*batch())
     assert torch.equal(model.weight, before)
     assert not optimizer.state
+
+
+def test_training_resumes_in_new_objects() -> None:
+    """Saved after any step, by torch.save, and loaded into another model and optimizer."""
+    torch.manual_seed(0)
+    model, optimizer, other, other_optimizer = two(Net())
+    step = torch_pjrt.train_step(other, other_optimizer, F.cross_entropy)
+    for k in range(4):
+        x, target = batch(seed=k)
+        want = eager_step(model, optimizer, x, target)
+        assert_close(step(x, target), want, rtol=1e-3, atol=1e-4)
+        file = io.BytesIO()
+        torch.save((other.state_dict(), other_optimizer.state_dict()), file)
+        file.seek(0)
+        weights, state = torch.load(file)
+        other = Net()
+        other.load_state_dict(weights)
+        other_optimizer = adamw(other.parameters())
+        other_optimizer.load_state_dict(state)
+        step = torch_pjrt.train_step(other, other_optimizer, F.cross_entropy)
+    same(other, model, tolerance=1e-3)
+
+
+def test_two_parameters_over_one_storage() -> None:
+    """Each is updated by its own gradient, as in eager: here they are halves of one memory."""
+    torch.manual_seed(0)
+    made = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        memory = torch.randn(2, 64)
+        made.append([nn.Parameter(half) for half in memory])
+    x = torch.randn(64)
+    (a, b), (c, d) = made
+    optimizers = [torch.optim.SGD(p, lr=0.1, momentum=0.9) for p in made]
+    step = torch_pjrt.train_step(lambda x: (c * x).sum() - d.square().sum(), optimizers[1])
+    for _ in range(3):
+        optimizers[0].zero_grad()
+        want = (a * x).sum() - b.square().sum()
+        want.backward()
+        optimizers[0].step()
+        assert_close(step(x), want.detach(), rtol=1e-4, atol=1e-4)
+    assert_close([c, d], [a, b])
+
+
+def test_restored_settings_compile_nothing() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = torch_pjrt.train_step(model, optimizer, F.cross_entropy)
+    x, target = batch()
+    step(x, target)
+    changes: list[tuple[Callable[[], Any], Callable[[], Any]]] = [
+        (model.eval, model.train),
+        (lambda: model.first.requires_grad_(False), lambda: model.first.requires_grad_(True)),
+        (
+            lambda: optimizer.param_groups[0].update(weight_decay=0.1),
+            lambda: optimizer.param_groups[0].update(weight_decay=0.0),
+        ),
+    ]
+    for change, restore in changes:
+        change()
+        step(x, target)
+        restore()
+        before = torch_pjrt.stats()
+        step(x, target)
+        after = torch_pjrt.stats()
+        assert after["captures"] == before["captures"]
+        assert after["compiles"] == before["compiles"]
