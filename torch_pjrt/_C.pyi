@@ -11,7 +11,7 @@ TensorType: TypeAlias = tuple[str, Sequence[SizeLike], Sequence[SizeLike], SizeL
 ArgValue: TypeAlias = ValueRef | int | bool | float | Size | str | DType | Sequence[ArgValue] | None
 
 class Error(RuntimeError):
-    code: str  # "unsupported", "invalid", "plugin", "out_of_memory", "io" or "internal"
+    code: str  # one of errors.Code
 
 class OutOfMemoryError(Error, torch.OutOfMemoryError): ...
 
@@ -96,6 +96,7 @@ class Graph:
 
 class Program:
     _boxed_call: bool
+    graph_break: str
     def __init__(
         self,
         graph: Graph,
@@ -104,8 +105,11 @@ class Program:
         disk_cache: bool = True,
         freeze: bool = False,
         stored: dict[bytes, bytes] = ...,
+        source: str = "",
+        guard: str = "",
     ) -> None:
-        """stored: programs that are looked up before the disk's, as store() gives them."""
+        """stored: programs that are looked up before the disk's, as store() gives them. source:
+        where the function starts. guard: whose failure made Dynamo capture it."""
     def store(self, inputs: list[Any]) -> tuple[bytes, bytes]:
         """The program for these inputs, compiled and not run: its key, and the program."""
 
@@ -133,6 +137,36 @@ def stats() -> dict[str, int]: ...
 def reset_stats() -> None: ...
 def count_capture() -> None: ...
 def count_fallbacks(ops: int) -> None: ...
+def compiles() -> list[tuple[str, str, list[str]]]:
+    """Of each: source and guard of its Program, and the changes since the Program's last key."""
+
+def set_max_program_bytes(bytes: int) -> None: ...
+def policy() -> str:
+    """Of this thread: "allow", "warn" or "error"."""
+
+def set_policy(name: str) -> None: ...
+def exchange_thread_policy(name: str | None) -> str | None:
+    """Returns what this thread had; None: no policy of its own."""
+
+class Queued(BaseException):
+    """Ends a call of a Program, its argument, whose compile was queued."""
+
+    args: tuple[Program]
+
+class Warmup:
+    """Compiles on so many threads. From begin() to end() calls of this thread are queued."""
+    def __init__(self, workers: int) -> None: ...
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def cancel(self) -> None:
+        """What hasn't started is left."""
+    queued: int
+    done: int
+    def wait(self, ms: int) -> bool:
+        """Whether all are done."""
+    def check(self) -> None:
+        """Raises the first error of a compile."""
+
 def set_log(callable: Callable[[str, str], None] | None, wants_all: bool = True) -> None:
     """`callable` gets the kind ("graph", "stablehlo", "compile", "cache" or "warning") and a text.
     Without `wants_all` it may be spared what is costly to make."""

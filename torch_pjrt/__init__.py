@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .align import align_
     from .compiler import FallbackWarning
+    from .compiles import explain_compiles
     from .copies import CopyWarning
     from .errors import Error, OutOfMemoryError
     from .explanation import explain
     from .package_load import load
     from .package_save import save
+    from .policy import no_compile, set_compile_policy
     from .step import ThreeProgramsWarning, train_step
+    from .warm import warmup
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,11 +32,16 @@ __all__ = [
     "__version__",
     "align_",
     "explain",
+    "explain_compiles",
     "load",
+    "no_compile",
     "reset_stats",
     "save",
+    "set_compile_policy",
+    "set_max_program_bytes",
     "stats",
     "train_step",
+    "warmup",
 ]
 
 # name -> the module that it comes from, imported when it is first asked for
@@ -45,9 +53,13 @@ _MODULES = {
     "ThreeProgramsWarning": "step",
     "align_": "align",
     "explain": "explanation",
+    "explain_compiles": "compiles",
     "load": "package_load",
+    "no_compile": "policy",
     "save": "package_save",
+    "set_compile_policy": "policy",
     "train_step": "step",
+    "warmup": "warm",
 }
 
 _TORCH = (2, 13)  # the extension is built against its ABI
@@ -91,36 +103,50 @@ def _core() -> Any:
     return _C
 
 
-def _recompile_limits() -> int:
-    """Since the start; Dynamo's count, which torch._dynamo.utils.counters.clear() sets to 0."""
+def _dynamo_counts() -> dict[str, int]:
+    """Since the start; Dynamo's counts, which torch._dynamo.utils.counters.clear() sets to 0."""
     internals = sys.modules.get(f"{__name__}.torch_internals")  # absent until our first capture
-    return internals.recompile_limits() if internals else 0
+    if internals is None:
+        return dict.fromkeys(("graph_breaks", "skipped_frames", "recompile_limits"), 0)
+    counts: dict[str, int] = internals.dynamo_counts()
+    return counts
 
 
-_recompile_limits_before = 0  # the last reset
+_dynamo_counts_before: dict[str, int] = {}  # the last reset
 
 
 def stats() -> dict[str, int]:
     """Counts since the start of the process or the last `reset_stats()`.
 
-    captures: graphs that Dynamo gave us. compiles: programs that PJRT compiled.
-    executions: programs run. memory_hits: calls that found their program compiled.
-    disk_hits: programs that an earlier process compiled, and that were loaded from disk instead.
-    disk_faults: programs that could not be read from or kept on disk.
+    captures: graphs that Dynamo gave us. lowerings: programs made from a graph. compiles: programs
+    that PJRT compiled. executions: programs run. memory_hits: calls that found their program
+    compiled. disk_hits: programs that an earlier process compiled, and that were loaded from disk
+    instead. disk_faults: programs that could not be read from or kept on disk. warmups: of compiles
+    and disk_hits, those made by `warmup()`, ahead of any execution.
     host_to_device_bytes, device_to_host_bytes: bytes copied, 0 where the device uses the tensors'
     own memory. copied_inputs: inputs that had to be copied for their layout or alignment.
     relaid_inputs: weights that were copied into the memory order that the device reads best.
     relaid_bytes: of such copies that are kept now; a reset leaves it.
     fallbacks: ops that eager ran, since no program could.
-    recompile_limits: functions, whatever their backend, that reached Dynamo's limit of recompiles,
-    so that calls of another kind than those compiled run in eager.
+    evictions: programs that left the memory for want of room. programs, program_bytes: in memory
+    now, which no reset changes.
+    graph_breaks, skipped_frames, recompile_limits: by Dynamo, whatever the backend: where a
+    function's graph ended before the function, functions that it couldn't capture, and functions
+    that reached its limit of recompiles, so that other calls of them run in eager.
     """
-    limits = max(0, _recompile_limits() - _recompile_limits_before)
-    return {**_core().stats(), "recompile_limits": limits}
+    counts = _dynamo_counts()
+    since = {n: max(0, count - _dynamo_counts_before.get(n, 0)) for n, count in counts.items()}
+    return {**_core().stats(), **since}
 
 
 def reset_stats() -> None:
-    """Sets every count of `stats()` to 0."""
-    global _recompile_limits_before
+    """Sets the counts of `stats()` to 0."""
+    global _dynamo_counts_before
     _core().reset_stats()
-    _recompile_limits_before = _recompile_limits()
+    _dynamo_counts_before = _dynamo_counts()
+
+
+def set_max_program_bytes(max_bytes: int) -> None:
+    """How much memory compiled programs may take together, instead of TORCH_PJRT_MAX_PROGRAM_BYTES.
+    Those used longest ago are given up at once; the one used last stays."""
+    _core().set_max_program_bytes(max_bytes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from . import (
     fx,
     logs,
     plugins,
+    policy,
     random_eager,
     sparse,
     torch_internals,
@@ -26,12 +29,23 @@ from .compiler import GraphCompiler, WholeInEager, whole_in_eager
 from .errors import Error
 from .options import Options, parse
 from .sources import function_of
+from .warm import warming_up
 
 from . import _C  # isort: skip
 
 __all__ = ["pjrt"]
 
 Compiled = Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a graph comes from. function: where it starts. guard: whose failure made Dynamo capture
+    it, "" at the first. graph_break: why the function goes on after it, "" if it doesn't."""
+
+    function: str
+    guard: str
+    graph_break: str
 
 
 def pjrt(
@@ -43,6 +57,7 @@ def pjrt(
     **rest: Any,
 ) -> Callable[..., Any]:
     """Compiles a graph for a PJRT device. For the keys of `options` see docs/using.md."""
+    policy.watch()
     try:
         return _compile(gm, list(example_inputs), parse(mode, options, rest))
     except CaptureError as error:
@@ -55,25 +70,32 @@ def pjrt(
 
 
 def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Callable[..., Any]:
-    compiler = _graph_compiler(given)
+    origin = Origin(
+        function_of(gm), torch_internals.failed_guard(), torch_internals.graph_break(gm)
+    )
     of_function = functools.partial(
         _compiled,
-        compiler=compiler,
+        compiler=_graph_compiler(given, origin),
         names=torch_internals.input_names(gm),
         outputs=torch_internals.eager_outputs(gm),
         random=given.random,
     )
+    backward_origin = replace(origin, function=f"the backward of {origin.function}")
     of_backward = functools.partial(
-        _compiled, compiler=compiler, names=[], outputs=None, random=given.random
+        _compiled,
+        compiler=_graph_compiler(given, backward_origin),
+        names=[],
+        outputs=None,
+        random=given.random,
     )
     try:
         return torch_internals.compile_with_autograd(
             gm,
             inputs,
             forward=training.forward_compiler(of_function),
-            backward=training.backward_compiler(of_backward, function_of(gm)),
+            backward=training.backward_compiler(of_backward, origin.function),
             inference=functools.partial(of_function, keeps_weights=True),
-            partition=training.partition_checked(compiler.check)
+            partition=training.partition_checked(_graph_compiler(given, origin).check)
             if given.fallback == "eager"
             else training.partition,
             decompositions=decompositions.table(given.random),
@@ -83,12 +105,22 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         return whole_in_eager(gm, found.reason)
 
 
-def _graph_compiler(given: Options) -> GraphCompiler:
+def _graph_compiler(given: Options, origin: Origin) -> GraphCompiler:
     plugin = plugins.choose(given.plugin)
     overrides = dict(given.compile_overrides)
 
-    def make_program(graph: _C.Graph) -> _C.Program:
-        return _C.Program(graph, plugin, overrides, given.disk_cache, given.freeze)
+    def make_program(graph: _C.Graph) -> Any:
+        program: Any = _C.Program(
+            graph,
+            plugin,
+            overrides,
+            given.disk_cache,
+            given.freeze,
+            source=origin.function,
+            guard=origin.guard,
+        )
+        program.graph_break = origin.graph_break
+        return program
 
     return GraphCompiler(make_program, given.fallback, given.eager_ops)
 
@@ -132,7 +164,10 @@ def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:
     """The program with the host's random tensors as further arguments."""
 
     def call(arguments: list[Any]) -> list[Any]:
-        arguments.extend(draws.take(arguments))
+        # A warm-up takes nothing from the generator.
+        kept = torch.random.fork_rng(devices=[]) if warming_up() else nullcontext()
+        with kept:
+            arguments.extend(draws.take(arguments))
         return program(arguments)
 
     return call

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import FrameType
 
-from .torch_internals import ShortenTraceback
+from .torch_internals import ShortenTraceback, UnsuppressedError
 
 from ._C import Error  # isort: skip  (after torch, whose libraries it needs)
 
-__all__ = ["CaptureError"]
+__all__ = ["CaptureError", "NotCompiledError"]
 
 
 class CaptureError(Error, ShortenTraceback):
@@ -36,3 +36,7 @@ class CaptureError(Error, ShortenTraceback):
         while trace.tb_next is not None:
             trace = trace.tb_next
         self.first_useful_frame = trace.tb_frame
+
+
+class NotCompiledError(CaptureError, UnsuppressedError):
+    """A capture where that isn't allowed, which Dynamo must not turn into a run in eager."""

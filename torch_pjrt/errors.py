@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Code", "Error", "OutOfMemoryError", "failure"]
 
-Code = Literal["unsupported", "invalid", "plugin", "out_of_memory", "io", "internal"]
+Code = Literal[
+    "unsupported", "invalid", "plugin", "out_of_memory", "io", "not_compiled", "internal"
+]
 
 
 def failure(code: Code, *, what: str, remedy: str, **facts: str) -> CaptureError:

@@ -400,8 +400,8 @@ class _Capture:
                 self._constant(node)
             elif node.op == "call_function":
                 self._call(node)
-        given: Any = gm.graph.output_node().args[0]
-        results = list(given) if isinstance(given, list | tuple) else [given]
+        result: Any = gm.graph.output_node().args[0]
+        results = list(result) if isinstance(result, list | tuple) else [result]
         region.results = [self._id(self._values.get(n, n), source) for n in results]
 
     def _id(self, value: Any, source: str) -> int:

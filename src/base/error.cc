@@ -14,6 +14,8 @@ const char* name(Code code) {
       return "out_of_memory";
     case Code::kIo:
       return "io";
+    case Code::kNotCompiled:
+      return "not_compiled";
     case Code::kInternal:
       return "internal";
   }

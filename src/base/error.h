@@ -14,6 +14,7 @@ enum class Code {
   kPlugin,       // the PJRT plugin reported an error
   kOutOfMemory,  // the PJRT plugin has no memory left
   kIo,           // a file could not be read or written
+  kNotCompiled,  // a program that would have to be compiled, where that isn't allowed
   kInternal,     // a fault of ours
 };
 

@@ -175,6 +175,21 @@ uint64_t Binding::hash(std::span<const Argument> arguments) const {
   return hash;
 }
 
+std::string Binding::describe(const Graph& graph, size_t symbol) const {
+  const std::string& own = graph.exprs.symbols()[symbol];
+  // A dim says more than the int that Dynamo passes for it.
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::vector<Size>& dims = graph.inputs[i].type.dims;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d].is_symbolic() &&
+          graph.exprs.as_symbol(dims[d].expr) == static_cast<int64_t>(symbol)) {
+        return str("symbol ", own, " (", graph.inputs[i].name, ".shape[", d, "])");
+      }
+    }
+  }
+  return "symbol " + own;
+}
+
 void Binding::bind_numbers(const Graph& graph, std::span<const Argument> arguments,
                            std::vector<int64_t>& symbols) const {
   for (const Source& s : sources_) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -37,6 +38,9 @@ class Binding {
   // Of the symbols that a program is made for, so that different sizes have different hashes but by
   // chance. 0 where arguments aren't what bind() takes.
   uint64_t hash(std::span<const Argument> arguments) const;
+
+  // For messages, e.g. "symbol s0 (x.shape[0])".
+  std::string describe(const Graph& graph, size_t symbol) const;
 
   // The symbols' values at capture.
   std::vector<int64_t> hints(const Graph& graph) const;

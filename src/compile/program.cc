@@ -162,10 +162,17 @@ void release_free_memory() {
 #endif
 }
 
+std::string reason(const CompileRecord& record) {
+  if (record.changes.empty()) return "the first program of this graph";
+  std::string text = "differs from this graph's last program in:";
+  for (const std::string& change : record.changes) text += " " + change + ";";
+  return text;
+}
+
 std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature& signature,
                                       const lower::Options& options,
                                       const std::vector<pjrt::Override>& overrides, Device& device,
-                                      Runtime& runtime, const std::string& why) {
+                                      Runtime& runtime, const CompileRecord& record) {
   const Log& log = runtime.log();
   if (log.enabled()) log.write("graph", print(graph));
   const auto begin = std::chrono::steady_clock::now();
@@ -177,13 +184,14 @@ std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature
   if (log.enabled()) log.write("stablehlo", text);
   const auto lowered = std::chrono::steady_clock::now();
   compiled->executable = device.compile(text, overrides, log);
+  runtime.history().add(record);
   if (log.enabled()) {
     const auto ms = [](auto duration) {
       return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
     };
     log.write("compile", str("lowered ", graph.nodes.size(), " nodes in ", ms(lowered - begin),
                              " ms, compiled in ", ms(std::chrono::steady_clock::now() - lowered),
-                             " ms; ", why));
+                             " ms; ", reason(record)));
   }
   return compiled;
 }
@@ -266,7 +274,9 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
   lock.release();
   Device& device = runtime_.device(options_.plugin_path);
   const lower::Signature lowered = relaid(signature, device);
-  const auto compiled = wait_for_compile(lowered, precision, device, lock);
+  const bool may_compile = runtime_.policies().current() != Policy::kError;
+  const auto compiled = may_compile ? wait_for_compile(lowered, precision, device, lock)
+                                    : find_compiled(lowered, precision, device);
   // Whoever started the compile may have been interrupted.
   if (!compiled->used.exchange(true)) found.origin = compiled->origin;
   found.entry =
@@ -274,15 +284,27 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
   return found;
 }
 
-std::string Program::reason(const cache::Key& key) {
-  const std::lock_guard lock(mutex_);
-  std::string text = "the first program of this graph";
-  if (last_key_) {
-    text = "differs from this graph's last program in:";
-    for (const std::string& part : difference(*last_key_, key)) text += " " + part + ";";
-  }
-  last_key_ = key;
-  return text;
+void Program::queue(std::span<const Argument> arguments, lower::Precision precision, Warmup& warmup,
+                    run::HostLock& lock) {
+  const lower::Signature signature = this->signature(arguments);
+  Runtime::check_process();
+  const run::Reacquire reacquire(lock);
+  lock.release();
+  Device& device = runtime_.device(options_.plugin_path);
+  Work todo = work(relaid(signature, device), precision, device);
+  const auto make = [make = std::move(todo.make), &stats = runtime_.stats()] {
+    auto compiled = make();
+    // Counted now: the calls to come find it.
+    compiled->used = true;
+    stats.add(compiled->origin == run::Origin::kDisk ? &run::Stats::disk_hits
+                                                     : &run::Stats::compiles);
+    stats.add(&run::Stats::warmups);
+    return compiled;
+  };
+  const auto found = runtime_.programs().find_or_make(
+      todo.key, warmup.supervised(make), [&](Warmup::Task task) { warmup.run(std::move(task)); });
+  // One that another thread makes is waited for too.
+  if (!found.started) warmup.run([value = found.value] { value.wait(); });
 }
 
 cache::Key Program::key(const lower::Signature& signature, const lower::Options& options,
@@ -291,30 +313,117 @@ cache::Key Program::key(const lower::Signature& signature, const lower::Options&
                      device.overrides(options_.overrides), device);
 }
 
-std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& signature,
-                                                    lower::Precision precision, Device& device,
-                                                    run::HostLock& lock) {
+std::vector<std::string> Program::changes(const cache::Key& key,
+                                          const lower::Signature& signature) const {
+  std::vector<std::string> changes;
+  if (!last_key_) return changes;
+  for (const std::string& part : difference(*last_key_, key)) {
+    if (part != kSymbolValues) {
+      changes.push_back(part);
+      continue;
+    }
+    for (size_t s = 0; s < signature.symbols.size(); ++s) {
+      const int64_t before = last_signature_.symbols[s];
+      if (!structural_[s] || before == signature.symbols[s]) continue;
+      changes.push_back(
+          str(binding_.describe(*graph_, s), ": ", before, " -> ", signature.symbols[s]));
+    }
+  }
+  return changes;
+}
+
+CompileRecord Program::record(const cache::Key& key, const lower::Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  CompileRecord record{options_.source, options_.guard, changes(key, signature)};
+  last_key_ = key;
+  last_signature_ = signature;
+  return record;
+}
+
+std::string Program::shapes(const lower::Signature& signature) const {
+  std::string text;
+  for (const Input& input : graph_->inputs) {
+    const std::vector<Size>& dims = input.type.dims;
+    if (std::ranges::none_of(dims, &Size::is_symbolic)) continue;
+    const Type type{input.type.dtype, evaluate(graph_->exprs, dims, signature.symbols)};
+    text += str(text.empty() ? "" : ", ", input.name, " ", to_string(type));
+  }
+  return text.empty() ? "the only one of this graph" : text;
+}
+
+Program::Work Program::work(const lower::Signature& signature, lower::Precision precision,
+                            Device& device) {
   const lower::Options options = lowering_options(precision, device);
-  const cache::Key key = this->key(signature, options, device);
+  cache::Key key = this->key(signature, options, device);
+  std::string warning;
+  if (runtime_.policies().current() == Policy::kWarn) {
+    warning =
+        str("compiling a program\n  function: ", options_.source, "\n  shape: ", shapes(signature));
+  }
   // Copies, since the compile may outlive this call and the Program.
   auto make = [graph = graph_, signature, options, overrides = options_.overrides, &device,
-               &runtime = runtime_, disk = options_.disk_cache ? runtime_.disk() : nullptr,
-               stored = options_.stored, key, why = reason(key)] {
+               &runtime = runtime_, disk = disk(), stored = options_.stored, key,
+               record = record(key, signature), warning] {
     std::shared_ptr<Compiled> program = stored ? load(key, device, runtime, *stored) : nullptr;
     if (!program && disk) program = load(key, device, runtime, *disk);
     if (program) return program;
-    program = compile_now(*graph, signature, options, overrides, device, runtime, why);
+    if (!warning.empty()) runtime.log().write("warning", warning);
+    program = compile_now(*graph, signature, options, overrides, device, runtime, record);
     finish(key, *program, runtime, disk);
     release_free_memory();
     return program;
   };
-  const auto value =
-      runtime_.programs()
-          .find_or_make(key, std::move(make),
-                        [](std::function<void()> task) { std::thread(std::move(task)).detach(); })
-          .value;
-  while (value.wait_for(50ms) != std::future_status::ready) lock.check_interrupt();
-  return value.get();
+  return {std::move(key), std::move(make)};
+}
+
+std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& signature,
+                                                    lower::Precision precision, Device& device,
+                                                    run::HostLock& lock) {
+  const Work todo = work(signature, precision, device);
+  const auto start = [](std::function<void()> task) { std::thread(std::move(task)).detach(); };
+  while (true) {
+    const auto value = runtime_.programs().find_or_make(todo.key, todo.make, start).value;
+    while (value.wait_for(50ms) != std::future_status::ready) lock.check_interrupt();
+    try {
+      return value.get();
+    } catch (const Warmup::Cancelled&) {
+      // It was a warm-up's, and is forgotten.
+    }
+  }
+}
+
+// What needs no compile; else throws Error(kNotCompiled).
+std::shared_ptr<Compiled> Program::find_compiled(const lower::Signature& signature,
+                                                 lower::Precision precision, Device& device) {
+  const cache::Key key = this->key(signature, lowering_options(precision, device), device);
+  cache::Memory<Compiled>& programs = runtime_.programs();
+  if (auto ready = programs.find_ready(key)) return ready;
+  const auto& stored = options_.stored;
+  std::shared_ptr<Compiled> loaded = stored ? load(key, device, runtime_, *stored) : nullptr;
+  if (!loaded && disk()) loaded = load(key, device, runtime_, *disk());
+  if (loaded) {
+    programs.find_or_make(
+        key, [&] { return loaded; }, [](const std::function<void()>& task) { task(); });
+    const auto ready = programs.find_ready(key);
+    if (ready) return ready;
+    // Another thread is at it: this one serves one call.
+    loaded->is_evicted = true;
+    return loaded;
+  }
+  std::string news;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& change : changes(key, signature)) {
+      news += (news.empty() ? "\n  new: " : ", ") + change;
+    }
+  }
+  fail(
+      Code::kNotCompiled,
+      "this call needs a program that isn't compiled yet, and compiling is not allowed here "
+      "(no_compile(), or the policy \"error\")\n  function: ",
+      options_.source, "\n  shape: ", shapes(signature), news,
+      "\n  remedy: call torch_pjrt.warmup() with arguments of this shape before, or allow compiles "
+      "here");
 }
 
 lower::Signature Program::relaid(lower::Signature signature, const Device& device) const {

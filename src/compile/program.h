@@ -4,6 +4,7 @@
 // then symbols(), memory for the results by entry.results, and run().
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "compile/entry.h"
 #include "compile/runtime.h"
 #include "compile/shape_table.h"
+#include "compile/warmup.h"
 #include "run/call.h"
 
 namespace torch_pjrt::compile {
@@ -36,6 +38,8 @@ struct Options {
   bool disk_cache = true;  // if the Runtime has one
   bool freeze = false;     // later writes to weights needn't be seen
   std::shared_ptr<const StoredPrograms> stored = nullptr;  // looked at first
+  std::string source = {};  // where the function starts, for messages
+  std::string guard = {};   // whose failure made Dynamo capture it
 };
 
 // Any thread may call it.
@@ -66,6 +70,10 @@ class Program {
   StoredPrograms::Value store(std::span<const Argument> arguments, lower::Precision precision,
                               run::HostLock& lock);
 
+  // Has the program for these arguments compiled, if need be, by the Warmup's threads.
+  void queue(std::span<const Argument> arguments, lower::Precision precision, Warmup& warmup,
+             run::HostLock& lock);
+
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
 
@@ -81,12 +89,18 @@ class Program {
   void report(std::span<const run::Copied> copied);
 
  private:
-  lower::Signature signature(std::span<const Argument> arguments) const;
-  cache::Key key(const lower::Signature& signature, const lower::Options& options,
-                 const Device& device) const;
+  // What has to be made, and how.
+  struct Work {
+    cache::Key key;
+    std::function<std::shared_ptr<Compiled>()> make;
+  };
+  Work work(const lower::Signature& signature, lower::Precision precision, Device& device);
   std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
                                              lower::Precision precision, Device& device,
                                              run::HostLock& lock);
+  std::shared_ptr<Compiled> find_compiled(const lower::Signature& signature,
+                                          lower::Precision precision, Device& device);
+  lower::Signature signature(std::span<const Argument> arguments) const;
   // With weights in the memory order that the device prefers.
   lower::Signature relaid(lower::Signature signature, const Device& device) const;
   // `lowered` is what the program was made for, `signature` what the arguments are.
@@ -99,7 +113,12 @@ class Program {
   // The copies of a weight in the order that the program wants, for all programs of the graph.
   std::shared_ptr<run::Relaid> relaid(const lower::ProgramArgument& a, const lower::Order& from,
                                       const lower::Order& to, const Device& device);
-  std::string reason(const cache::Key& key);
+  cache::Disk* disk() const { return options_.disk_cache ? runtime_.disk() : nullptr; }
+  cache::Key key(const lower::Signature& signature, const lower::Options& options,
+                 const Device& device) const;
+  CompileRecord record(const cache::Key& key, const lower::Signature& signature);
+  std::vector<std::string> changes(const cache::Key& key, const lower::Signature& signature) const;
+  std::string shapes(const lower::Signature& signature) const;
 
   std::shared_ptr<const Graph> graph_;  // also of compiles that nobody waits for any more
   Runtime& runtime_;
@@ -110,6 +129,7 @@ class Program {
   ShapeTable entries_;
   mutable std::mutex mutex_;
   std::optional<cache::Key> last_key_;
+  lower::Signature last_signature_;
   std::vector<bool> reported_;  // inputs, as copied
   // By input, and the order of the copy's dims in the input's memory.
   std::map<std::pair<int32_t, lower::Order>, std::shared_ptr<run::Relaid>> relaid_;

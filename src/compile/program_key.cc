@@ -81,7 +81,7 @@ cache::Key program_key(const std::string& graph_bytes, const std::vector<bool>& 
   const std::vector<int64_t> device_count = {static_cast<int64_t>(client.device_count())};
   cache::Key key;
   key.add("graph", graph_bytes);
-  key.add("symbol values", structural_values(structural, signature.symbols));
+  key.add(kSymbolValues, structural_values(structural, signature.symbols));
   key.add("input layouts", layouts(signature.input_orders));
   key.add("donation", int64_t{options.donate});
   key.add("compile options", pjrt::serialize({overrides}));

@@ -11,6 +11,9 @@
 
 namespace torch_pjrt::compile {
 
+// The name of the key's part that holds structural_values().
+inline constexpr const char* kSymbolValues = "symbol values";
+
 // Values of the symbols that reach structure; 0 for the others.
 std::vector<int64_t> structural_values(const std::vector<bool>& structural,
                                        const std::vector<int64_t>& symbols);

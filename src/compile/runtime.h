@@ -16,7 +16,9 @@
 #include "cache/memory.h"
 #include "compile/copies.h"
 #include "compile/device.h"
+#include "compile/history.h"
 #include "compile/log.h"
+#include "compile/policy.h"
 #include "lower/lower.h"
 #include "run/call.h"
 #include "run/stats.h"
@@ -63,6 +65,8 @@ class Runtime {
   run::Stats& stats() { return stats_; }
   Log& log() { return log_; }
   CopyReports& copies() { return copies_; }
+  Policies& policies() { return policies_; }
+  History& history() { return history_; }
 
  private:
   std::shared_ptr<Device> find_device(const std::string& identity) const;
@@ -80,6 +84,8 @@ class Runtime {
   run::Stats stats_;
   Log log_;
   CopyReports copies_;
+  Policies policies_;
+  History history_;
 };
 
 }  // namespace torch_pjrt::compile

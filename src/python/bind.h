@@ -11,5 +11,9 @@ void bind_graph(nanobind::module_& m);
 void bind_memory(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);
+void bind_warmup(nanobind::module_& m);
+
+// Raises the exception by which a call of this Program ends that was queued.
+[[noreturn]] void raise_queued(nanobind::handle program);
 
 }  // namespace torch_pjrt::python

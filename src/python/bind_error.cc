@@ -40,7 +40,7 @@ void bind_error(nb::module_& m) {
   // Its code is that of an error which Python code makes.
   general_type = make_type("torch_pjrt.Error", nb::borrow(PyExc_RuntimeError),
                            "What torch-pjrt raises. `code` is 'unsupported', 'invalid', 'plugin', "
-                           "'out_of_memory', 'io' or 'internal'.",
+                           "'out_of_memory', 'io', 'not_compiled' or 'internal'.",
                            name(Code::kInternal));
   const nb::object torchs = nb::module_::import_("torch").attr("OutOfMemoryError");
   out_of_memory_type =

@@ -42,8 +42,10 @@ std::string to_string(nb::handle bytes) {
 }
 
 void make_program(compile::Program* self, const Graph& graph, std::string plugin,
-                  const nb::dict& overrides, bool disk_cache, bool freeze, const nb::dict& stored) {
-  compile::Options options{std::move(plugin), {}, disk_cache, freeze};
+                  const nb::dict& overrides, bool disk_cache, bool freeze, const nb::dict& stored,
+                  std::string source, std::string guard) {
+  compile::Options options{std::move(plugin), {}, disk_cache, freeze, nullptr, std::move(source),
+                           std::move(guard)};
   if (stored.size() > 0) {
     auto programs = std::make_shared<compile::StoredPrograms>();
     for (const auto [key, bytes] : stored) {
@@ -61,10 +63,15 @@ void bind_program(nb::module_& m) {
   // AOTAutograd's boxed convention wants the attribute _boxed_call on the instance.
   nb::class_<compile::Program>(m, "Program", nb::dynamic_attr())
       .def("__init__", &make_program, nb::arg("graph"), nb::arg("plugin"), nb::arg("overrides"),
-           nb::arg("disk_cache") = true, nb::arg("freeze") = false, nb::arg("stored") = nb::dict())
+           nb::arg("disk_cache") = true, nb::arg("freeze") = false, nb::arg("stored") = nb::dict(),
+           nb::arg("source") = "", nb::arg("guard") = "")
       .def(
           "__call__",
           [](compile::Program& program, nb::handle list) {
+            if (compile::Warmup* warmup = compile::Warmup::of_thread()) [[unlikely]] {
+              queue_boxed(program, list.ptr(), *warmup);
+              raise_queued(nb::find(program));
+            }
             PyObject* outputs = call_boxed(program, list.ptr());
             if (!outputs) throw nb::python_error();
             return nb::steal(outputs);

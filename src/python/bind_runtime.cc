@@ -1,5 +1,6 @@
 // What concerns the whole process: counters, the log, plugins, the end.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "python/bind.h"
 #include "python/gil.h"
@@ -19,6 +20,7 @@ nb::dict stats() {
   d["executions"] = counts.executions;
   d["memory_hits"] = counts.memory_hits;
   d["disk_hits"] = counts.disk_hits;
+  d["warmups"] = counts.warmups;
   d["evictions"] = counts.evictions;
   d["disk_faults"] = counts.disk_faults;
   d["host_to_device_bytes"] = counts.host_to_device_bytes;
@@ -27,6 +29,8 @@ nb::dict stats() {
   d["relaid_inputs"] = counts.relaid_inputs;
   d["relaid_bytes"] = counts.relaid_bytes;
   d["fallbacks"] = counts.fallbacks;
+  d["programs"] = aten::runtime().programs().size();
+  d["program_bytes"] = aten::runtime().programs().num_bytes();
   return d;
 }
 
@@ -78,6 +82,20 @@ nb::dict plugin_info(const std::string& path) {
   return d;
 }
 
+nb::list compiles() {
+  nb::list list;
+  for (const compile::CompileRecord& record : aten::runtime().history().records()) {
+    list.append(nb::make_tuple(record.source, record.guard, record.changes));
+  }
+  return list;
+}
+
+void set_max_program_bytes(int64_t bytes) {
+  Gil gil;
+  gil.release();  // what leaves is destroyed here
+  aten::runtime().programs().set_max_bytes(bytes);
+}
+
 }  // namespace
 
 void bind_runtime(nb::module_& m) {
@@ -88,6 +106,8 @@ void bind_runtime(nb::module_& m) {
       "count_fallbacks",
       [](int64_t ops) { aten::runtime().stats().add(&run::Stats::fallbacks, ops); },
       nb::arg("ops"));
+  m.def("compiles", &compiles);
+  m.def("set_max_program_bytes", &set_max_program_bytes, nb::arg("bytes"));
   m.def("set_log", &set_log, nb::arg("callable").none(), nb::arg("wants_all") = true);
   m.def("plugin_info", &plugin_info, nb::arg("path"));
   m.def("shutdown", &shut_down);

@@ -10,4 +10,5 @@ NB_MODULE(_C, m) {
   torch_pjrt::python::bind_memory(m);
   torch_pjrt::python::bind_program(m);
   torch_pjrt::python::bind_runtime(m);
+  torch_pjrt::python::bind_warmup(m);
 }

@@ -42,17 +42,6 @@ aten::Argument argument(PyObject* object, Py_ssize_t i) {
   return {nullptr, number};
 }
 
-// Of a tuple, which keeps the tensors.
-std::vector<aten::Argument> arguments_of(PyObject* tuple) {
-  const Py_ssize_t size = PyTuple_GET_SIZE(tuple);
-  std::vector<aten::Argument> arguments;
-  arguments.reserve(static_cast<size_t>(size));
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    arguments.push_back(argument(PyTuple_GET_ITEM(tuple, i), i));
-  }
-  return arguments;
-}
-
 Ref to_bytes(const std::string& content) {
   return checked(
       PyBytes_FromStringAndSize(content.data(), static_cast<Py_ssize_t>(content.size())));
@@ -66,19 +55,38 @@ struct ToPython {
   PyObject* operator()(double value) const { return PyFloat_FromDouble(value); }
 };
 
+// The arguments in a list of AOTAutograd's.
+struct Boxed {
+  explicit Boxed(PyObject* list) {
+    if (!PyList_Check(list)) {
+      fail(Code::kInvalid, "a program takes one list, got ", Py_TYPE(list)->tp_name);
+    }
+    held = checked(PyList_AsTuple(list));
+    const Py_ssize_t size = PyTuple_GET_SIZE(held.get());
+    arguments.reserve(static_cast<size_t>(size));
+    for (Py_ssize_t i = 0; i < size; ++i) {
+      arguments.push_back(argument(PyTuple_GET_ITEM(held.get(), i), i));
+    }
+  }
+
+  Ref held;  // keeps the tensors while the GIL is released, whatever becomes of the list
+  std::vector<aten::Argument> arguments;
+};
+
 }  // namespace
 
+void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup) {
+  const Boxed boxed(list);
+  Gil gil;
+  aten::queue(program, boxed.arguments, warmup, gil);
+}
+
 PyObject* call_boxed(compile::Program& program, PyObject* list) {
-  if (!PyList_Check(list)) {
-    fail(Code::kInvalid, "a program takes one list, got ", Py_TYPE(list)->tp_name);
-  }
-  // Keeps the tensors while the GIL is released, whatever becomes of the list.
-  Ref held = checked(PyList_AsTuple(list));
-  const std::vector<aten::Argument> arguments = arguments_of(held.get());
+  const Boxed boxed(list);
   std::vector<aten::Result> results;
   try {
     Gil gil;
-    results = aten::call(program, arguments, gil);
+    results = aten::call(program, boxed.arguments, gil);
   } catch (const c10::IndexError& error) {
     PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
     return nullptr;
@@ -96,12 +104,9 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
 }
 
 PyObject* store_boxed(compile::Program& program, PyObject* list) {
-  if (!PyList_Check(list)) {
-    fail(Code::kInvalid, "a program takes one list, got ", Py_TYPE(list)->tp_name);
-  }
-  const Ref held = checked(PyList_AsTuple(list));
+  const Boxed boxed(list);
   Gil gil;
-  const auto [key, program_bytes] = aten::store(program, arguments_of(held.get()), gil);
+  const auto [key, program_bytes] = aten::store(program, boxed.arguments, gil);
   return checked(PyTuple_Pack(2, to_bytes(key).get(), to_bytes(program_bytes).get())).release();
 }
 

@@ -15,6 +15,9 @@ PyObject* call_boxed(compile::Program& program, PyObject* list);
 // aten::store() for a list of tensors and ints, which stays as it is: a tuple of two bytes.
 PyObject* store_boxed(compile::Program& program, PyObject* list);
 
+// Has the program for a call with this list compiled by the Warmup's threads; runs nothing.
+void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup);
+
 // aten::align() of a list of tensors.
 void align_list(PyObject* list);
 

@@ -6,8 +6,8 @@
 
 namespace torch_pjrt::run {
 
-// executions == compiles + memory_hits + disk_hits: each execution either compiled its program or
-// found it.
+// executions == compiles + memory_hits + disk_hits - warmups: each execution either compiled its
+// program or found it.
 struct Counts {
   int64_t captures = 0;     // graphs that a front end handed over
   int64_t lowerings = 0;    // programs made from a graph
@@ -15,6 +15,7 @@ struct Counts {
   int64_t executions = 0;   // PJRT Execute calls
   int64_t memory_hits = 0;  // executions whose program was there
   int64_t disk_hits = 0;    // executions that loaded their program from disk first
+  int64_t warmups = 0;      // of compiles and disk_hits: ahead of any execution
   int64_t evictions = 0;    // programs that left the memory for want of room
   int64_t disk_faults = 0;  // entries that were refused, and programs that couldn't be stored
   int64_t host_to_device_bytes = 0;
@@ -31,14 +32,26 @@ class Stats {
     (this->*counter).fetch_add(n, std::memory_order_relaxed);
   }
   Counts snapshot() const {
-    return {captures,  lowerings,     compiles,      executions,           memory_hits,
-            disk_hits, evictions,     disk_faults,   host_to_device_bytes, device_to_host_bytes,
-            fallbacks, copied_inputs, relaid_inputs, relaid_bytes};
+    return {captures,
+            lowerings,
+            compiles,
+            executions,
+            memory_hits,
+            disk_hits,
+            warmups,
+            evictions,
+            disk_faults,
+            host_to_device_bytes,
+            device_to_host_bytes,
+            fallbacks,
+            copied_inputs,
+            relaid_inputs,
+            relaid_bytes};
   }
   void reset() {
     for (auto* counter : {&captures, &lowerings, &compiles, &executions, &memory_hits, &disk_hits,
-                          &evictions, &disk_faults, &host_to_device_bytes, &device_to_host_bytes,
-                          &fallbacks, &copied_inputs, &relaid_inputs}) {
+                          &warmups, &evictions, &disk_faults, &host_to_device_bytes,
+                          &device_to_host_bytes, &fallbacks, &copied_inputs, &relaid_inputs}) {
       *counter = 0;
     }
   }
@@ -49,6 +62,7 @@ class Stats {
   std::atomic<int64_t> executions = 0;
   std::atomic<int64_t> memory_hits = 0;
   std::atomic<int64_t> disk_hits = 0;
+  std::atomic<int64_t> warmups = 0;
   std::atomic<int64_t> evictions = 0;
   std::atomic<int64_t> disk_faults = 0;
   std::atomic<int64_t> host_to_device_bytes = 0;

@@ -32,6 +32,7 @@ class Call {
 
   std::vector<Result> run() {
     read_arguments();
+    for (const Mutation& m : graph_.mutations) prepare_mutated(m.input);
     find_entry();
     symbols_ = program_.symbols(*found_.entry, arguments_);
     make_result_memory();
@@ -49,6 +50,12 @@ class Call {
     read_arguments();
     make_dense();
     return program_.store(arguments_, matmul_precision(), lock_);
+  }
+
+  void queue(compile::Warmup& warmup) {
+    read_arguments();
+    make_dense();
+    program_.queue(arguments_, matmul_precision(), warmup, lock_);
   }
 
  private:
@@ -79,7 +86,6 @@ class Call {
         fail(e.code(), describe(i), ": ", e.what());
       }
     }
-    for (const Mutation& m : graph_.mutations) prepare_mutated(m.input);
   }
 
   void prepare_mutated(int32_t i) {
@@ -277,6 +283,11 @@ std::vector<Result> call(compile::Program& program, std::span<const Argument> ar
 compile::StoredPrograms::Value store(compile::Program& program, std::span<const Argument> arguments,
                                      run::HostLock& lock) {
   return Call(program, arguments, lock).store();
+}
+
+void queue(compile::Program& program, std::span<const Argument> arguments, compile::Warmup& warmup,
+           run::HostLock& lock) {
+  Call(program, arguments, lock).queue(warmup);
 }
 
 }  // namespace torch_pjrt::aten

@@ -32,4 +32,9 @@ std::vector<Result> call(compile::Program& program, std::span<const Argument> ar
 compile::StoredPrograms::Value store(compile::Program& program, std::span<const Argument> arguments,
                                      run::HostLock& lock);
 
+// Has the program for a call with these arguments compiled by the Warmup's threads. Runs nothing,
+// changes nothing and draws no random numbers.
+void queue(compile::Program& program, std::span<const Argument> arguments, compile::Warmup& warmup,
+           run::HostLock& lock);
+
 }  // namespace torch_pjrt::aten

@@ -325,6 +325,23 @@ TEST_F(KeptProgramTest, WhatLeavesTheMemoryComesBackFromDisk) {
   EXPECT_EQ(runtime.stats().snapshot().lowerings, 2);
 }
 
+TEST_F(KeptProgramTest, WhereCompilingIsNotAllowedTheDiskIs) {
+  Program first(add_graph(2.5), start(), options());
+  call(first, 21);
+  Runtime& runtime = start();
+  Program program(add_graph(2.5), runtime, {FAKE_PLUGIN, {}, true, "model.py:3"});
+  runtime.policies().set(Policy::kError);
+  EXPECT_EQ(call(program, 21), run::Origin::kDisk);
+  EXPECT_EQ(call(program, 21), kMemory);
+  const std::string error = error_of([&] { call(program, 22); });
+  for (const char* part : {"not_compiled: ", "model.py:3", "x f32[22,16]", "warmup"}) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+  Policies::exchange_of_thread(Policy::kAllow);
+  EXPECT_EQ(call(program, 22), kCompiled);
+  EXPECT_EQ(Policies::exchange_of_thread(std::nullopt), Policy::kAllow);
+}
+
 TEST_F(KeptProgramTest, APluginThatCannotStoreIsSaidOnce) {
   Runtime& runtime = start();
   Program program(add_graph(2.5), runtime, options());
@@ -397,8 +414,9 @@ TEST_F(ProgramTest, SaysWhyItCompiles) {
   runtime().log().set({});
   ASSERT_EQ(lines.size(), 2);
   EXPECT_NE(lines[0].find("the first program of this graph"), std::string::npos);
-  EXPECT_NE(lines[1].find("differs from this graph's last program in: symbol values;"),
-            std::string::npos);
+  EXPECT_NE(
+      lines[1].find("differs from this graph's last program in: symbol s0 (x.shape[0]): 71 -> 72;"),
+      std::string::npos);
 }
 
 TEST_F(ProgramTest, RefusesWhatTheGraphDoesntSay) {
