@@ -59,6 +59,7 @@ def pjrt(
     """Compiles a graph for a PJRT device. For the keys of `options` see docs/using.md."""
     policy.watch()
     try:
+        policy.check_backend_call(gm)
         return _compile(gm, list(example_inputs), parse(mode, options, rest))
     except CaptureError as error:
         error.hide_dynamo()

@@ -10,13 +10,16 @@ import contextlib
 from collections.abc import Iterator
 from typing import Literal
 
+import torch
+
 from . import logs, torch_internals
 from .capture_error import NotCompiledError
 from .errors import failure
+from .sources import function_of
 
 from . import _C  # isort: skip
 
-__all__ = ["Policy", "check_capture", "no_compile", "set_compile_policy", "watch"]
+__all__ = ["Policy", "check_backend_call", "no_compile", "set_compile_policy", "watch"]
 
 Policy = Literal["allow", "warn", "error"]
 
@@ -70,6 +73,12 @@ def _on_frame_compile(frame: torch_internals.FrameCompile) -> None:
         )
         return
     check_capture(frame.source, frame.guard, frame.limit)
+
+
+def check_backend_call(gm: torch.fx.GraphModule) -> None:
+    """Raises where a capture isn't allowed that was not announced, as by a wrapped backend."""
+    if _C.policy() == "error":
+        check_capture(function_of(gm), torch_internals.failed_guard())
 
 
 def check_capture(source: str, guard: str, limit: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import torch_pjrt
+from torch_pjrt.backend import pjrt
 
 pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.plugin]
 
@@ -116,6 +118,13 @@ def test_policy_is_the_processs_and_no_compile_the_threads(
     assert len(messages) == 2
     with pytest.raises(torch_pjrt.Error, match="no compile policy"):
         torch_pjrt.set_compile_policy("never")  # type: ignore[arg-type]
+
+
+def test_a_wrapped_backend_is_ours_too() -> None:
+    fast = torch.compile(lambda x: x * 17, backend=functools.partial(pjrt))
+    with torch_pjrt.no_compile():
+        refuses(fast, torch.ones(2, 4))
+    assert fast(torch.ones(2, 4))[0, 0] == 17
 
 
 def test_other_backends_are_left_alone() -> None:
