@@ -387,7 +387,7 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
     try {
       return value.get();
     } catch (const Warmup::Cancelled&) {
-      // It was a warm-up's, and is forgotten.
+      continue;  // it was a warm-up's, and is forgotten
     }
   }
 }
@@ -404,8 +404,7 @@ std::shared_ptr<Compiled> Program::find_compiled(const lower::Signature& signatu
   if (loaded) {
     programs.find_or_make(
         key, [&] { return loaded; }, [](const std::function<void()>& task) { task(); });
-    const auto ready = programs.find_ready(key);
-    if (ready) return ready;
+    if (auto ready = programs.find_ready(key)) return ready;
     // Another thread is at it: this one serves one call.
     loaded->is_evicted = true;
     return loaded;

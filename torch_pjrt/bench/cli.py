@@ -64,6 +64,18 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--accuracy", action="store_true", help="check only")
     what.add_argument("--performance", action="store_true", help="check, then time")
+    what.add_argument(
+        "--dynamic-shapes",
+        action="store_true",
+        help="many sizes of each model (lengths of BERT, batches of others): first calls cold and "
+        "after a restart, calls of known sizes, and what finding the program costs",
+    )
+    parser.add_argument(
+        "--shapes",
+        type=_positive,
+        metavar="N",
+        help="with --dynamic-shapes: how many sizes (default: 30)",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--inference", action="store_true", help="eval mode without gradients (the default)"
@@ -143,6 +155,8 @@ def main(
         parser.error("--null-device computes nothing: use it with --performance")
     if parsed.null_device and parsed.backend:
         parser.error("--null-device has backends of its own: leave --backend out")
+    if parsed.shapes and not parsed.dynamic_shapes:
+        parser.error("--shapes belongs to --dynamic-shapes")
     specs = _chosen(parser, models, parsed.only or _default(models, parsed.null_device))
     _require_packages(parser, specs)
     if parsed.image_size is not None:
@@ -158,6 +172,8 @@ def main(
     from . import host_cost, train_runner
     from .runner import Options
 
+    if parsed.dynamic_shapes:
+        return _dynamic_shapes(parser, specs, parsed.backend or ["pjrt"], parsed.shapes or 30)
     backends: tuple[str, ...]
     if parsed.null_device:
         backends = host_cost.BACKENDS
@@ -184,6 +200,22 @@ def main(
     if run.interrupted:
         return INTERRUPTED
     return FAILED if run.failed else OK
+
+
+def _dynamic_shapes(
+    parser: argparse.ArgumentParser, specs: Sequence[Spec], backends: Sequence[str], shapes: int
+) -> int:
+    from . import dynamic
+    from .shapes import most_shapes
+
+    _check_backends(parser, backends)
+    for spec in specs:
+        if shapes > most_shapes(spec):
+            parser.error(f"--shapes: {spec.name} has {most_shapes(spec)} at most")
+    try:
+        return OK if dynamic.run(specs, list(dict.fromkeys(backends)), shapes) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _run(

@@ -57,5 +57,12 @@ def _like(node: Any) -> Any:
     """A value like the fake one of a node of the graph; None and numbers are themselves."""
     value = node.meta["val"] if isinstance(node, torch.fx.Node) else node
     if not isinstance(value, torch.Tensor):
-        return value
-    return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
+        return _known(value)
+    sizes, strides = ([_known(n) for n in numbers] for numbers in (value.size(), value.stride()))
+    return torch.empty_strided(sizes, strides, dtype=value.dtype)
+
+
+def _known(number: Any) -> Any:
+    """The number at capture where it is symbolic."""
+    is_symbolic = isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool)
+    return torch_internals.symbolic(number)[1] if is_symbolic else number

@@ -253,7 +253,7 @@ HOST_COST_NOTES = (
 def print_report(run: Run, stream: IO[str] | None = None) -> None:
     """Header, table, failures, geomeans and notes; Markdown without colours off a terminal."""
     stream = stream or sys.stdout
-    blocks = [*header(run), "", _drawn(*table(run), stream), ""]
+    blocks = [*header(run), "", drawn(*table(run), stream), ""]
     if run.interrupted:
         blocks.append("Interrupted: these are the models measured until then.")
     blocks += failures(run)
@@ -266,7 +266,7 @@ def print_report(run: Run, stream: IO[str] | None = None) -> None:
     print("\n".join(blocks), file=stream, flush=True)
 
 
-def _drawn(titles: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str]) -> str:
+def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]], stream: IO[str]) -> str:
     """The table as text: fitted to the terminal, or Markdown where `stream` isn't one."""
     terminal = stream.isatty()
     drawn = rich.table.Table(box=rich.box.SIMPLE_HEAD if terminal else rich.box.MARKDOWN)
