@@ -84,7 +84,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
     backward_origin = replace(origin, function=f"the backward of {origin.function}")
     of_backward = functools.partial(
         _compiled,
-        compiler=_graph_compiler(given, backward_origin),
+        compiler=_graph_compiler(given, backward_origin).of_backward(),
         names=[],
         outputs=None,
         random=given.random,

@@ -62,6 +62,10 @@ class GraphCompiler:
             raise reason
         return replace(self, eager_ops=self.eager_ops | ops)
 
+    def of_backward(self) -> GraphCompiler:
+        """One for graphs whose forward has run: too late to run it all in eager."""
+        return replace(self, fallback="partition") if self.fallback == "eager" else self
+
     def compile(
         self, gm: GraphModule, names: list[str], outputs: list[EagerOutput | None] | None
     ) -> Compiled:

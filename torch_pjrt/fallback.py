@@ -117,6 +117,11 @@ class _Cut:
         self._solid: dict[Node, int] = {}  # its index in `ops`
         self._needs: dict[Node, frozenset[int]] = {}
         self.mutations: list[Node] = []
+        # Indices of the ops that others may have to wait for.
+        self._writers: list[int] = []
+        self._eager_random: set[int] = set()
+        self._compiled_random: set[int] = set()
+        self._effects: set[int] = set()
         ops: list[Op] = []
         for node in gm.graph.nodes:
             if node.op != "call_function" or fx.has_no_effect(node):
@@ -124,8 +129,9 @@ class _Cut:
             if self._is_mutation(node):
                 self.mutations.append(node)
             elif not self.is_repeated(node) and not self._is_part(node):
-                needs = sorted(self._needed(node) | self._ordered_after(node, ops))
-                self._solid[node] = len(ops)
+                index = len(ops)
+                needs = sorted(self._needed(node) | self._ordered_after(node, index))
+                self._solid[node] = index
                 ops.append(Op(node not in refused, needs, _runs_in_eager(node)))
         self.stage = dict(zip(self._solid, stages(ops), strict=True))
         self.last = max(self.stage.values(), default=0)
@@ -187,23 +193,21 @@ class _Cut:
         self._needs[node] = frozenset(found)
         return self._needs[node]
 
-    def _ordered_after(self, node: Node, ops: list[Op]) -> set[int]:
-        """Earlier ops that have to run before for another reason: both take random numbers of the
-        same generator, one of them in eager; or both have effects."""
-        everything = range(len(ops))
-        earlier = list(self._solid)
-        if node in self._refused and _writes(node):
-            return set(everything)
-        found = {k for k in everything if not ops[k].is_compiled and _writes(earlier[k])}
+    def _ordered_after(self, node: Node, index: int) -> set[int]:
+        """Earlier ops that have to run before for another reason: one of them writes to a tensor;
+        both take random numbers of the same generator, one of them in eager; or both have effects.
+        """
+        is_eager = node in self._refused
+        found = set(self._writers)
+        if is_eager and _writes(node):
+            found = set(range(index))
+            self._writers = [index]
         if random_ops.is_random(node.target):
-            found |= {
-                k
-                for k in everything
-                if random_ops.is_random(earlier[k].target)
-                and not (ops[k].is_compiled and node not in self._refused)
-            }
-        if node in self._refused and _has_effects(node):
-            found |= {k for k in everything if not ops[k].is_compiled and _has_effects(earlier[k])}
+            found |= self._eager_random | (self._compiled_random if is_eager else set())
+            (self._eager_random if is_eager else self._compiled_random).add(index)
+        if is_eager and _has_effects(node):
+            found |= self._effects
+            self._effects = {index}
         return found
 
 
@@ -324,7 +328,13 @@ class _Stitching:
         users = [user.target for user in node.users]
         if not all(torch_internals.calls_regions(target) for target in users):
             return gm
-        return _Region(self._compilers.region(gm))
+        output = gm.graph.output_node().args[0]
+        if isinstance(output, list | tuple):
+            return _Region(self._compilers.region(gm))
+        graph = Graph()
+        graph.output((graph.graph_copy(gm.graph, {}),))
+        region = _Region(self._compilers.region(GraphModule(gm, graph)))
+        return lambda *operands: region(*operands)[0]
 
     # --- pieces
 

@@ -40,7 +40,7 @@ class Sizes:
         free = expression.free_symbols
         if len(free) == 1 and not free & self._sources.keys():
             (symbol,) = free
-            if sympy.Poly(expression, symbol).degree() == 1:
+            if expression.is_polynomial(symbol) and sympy.degree(expression, symbol) == 1:
                 self._sources[symbol] = found
 
     def sources(self, number: Any) -> list[Node]:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import transformers as T
+from torch._higher_order_ops import while_loop
 from torch.testing import assert_close
 
 import torch_pjrt
@@ -581,6 +582,20 @@ def test_control_flow() -> None:
         same(compiled(x), f(x), 1e-4)
 
 
+def test_a_loop_whose_condition_is_computed() -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        start = torch.zeros((), dtype=torch.int64)
+        return while_loop(
+            lambda i, x: (i < 5) & (x.sum() < 1e6),
+            lambda i, x: (i + 1, x.sin() * 2 + 1),
+            (start, x),
+        )
+
+    compiled = torch.compile(f, backend="pjrt", fullgraph=True)
+    for x in (torch.ones(3), torch.zeros(3)):
+        same(compiled(x), f(x))
+
+
 # --- options, warnings, errors
 
 
@@ -628,11 +643,10 @@ def test_eager_mode() -> None:
 
 
 def test_eager_mode_looks_at_the_backward_before_the_forward_runs() -> None:
-    def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.inv_ex(x * 2 + 1)[0].sum() if False else NoRuleBackward.apply(x * 2)
-
     x = torch.randn(3, 3, requires_grad=True)
-    compiled = torch.compile(f, backend="pjrt", options={"fallback": "eager"})
+    compiled = torch.compile(
+        lambda x: NoRuleBackward.apply(x * 2), backend="pjrt", options={"fallback": "eager"}
+    )
     compiled(x).sum().backward()
     assert torch_pjrt.stats()["executions"] == 0
 
