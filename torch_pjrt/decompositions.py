@@ -38,6 +38,7 @@ _FURTHER: tuple[OpOverload, ...] = (
     aten._native_batch_norm_legit.no_stats,
     aten._native_batch_norm_legit_functional.default,
     aten.addmv.default,
+    aten.as_strided_copy.default,
     aten.dist.default,
     aten.elu.default,
     aten.grid_sampler_2d.default,

@@ -76,7 +76,10 @@ def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
 
 
 def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
-    return torch.linalg.vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if x1.shape[-1] == 0:  # of which vector_norm takes no maximum
+        return difference.sum(-1)
+    return torch.linalg.vector_norm(difference, p, -1)
 
 
 def _diagonal_scatter(
@@ -257,6 +260,12 @@ def _lstm_layer(
     return y, h.unsqueeze(0), c.unsqueeze(0), input.new_empty((0,), dtype=torch.uint8)
 
 
+def _max_unpool2d(self: Tensor, indices: Tensor, output_size: list[int]) -> Tensor:
+    """torch's decomposition, with the memory format of the input, as in eager."""
+    result = torch_internals.decomposition(aten.max_unpool2d.default)(self, indices, output_size)
+    return result.contiguous(memory_format=torch_internals.suggested_format(self))
+
+
 OWN: dict[Any, Callable[..., Any]] = {
     aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     aten._cdist_forward.default: _cdist_forward,
@@ -269,6 +278,7 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.addbmm.default: _addbmm,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.embedding_renorm.default: _embedding_renorm,
+    aten.max_unpool2d.default: _max_unpool2d,
     aten.mkldnn_rnn_layer.default: _lstm_layer,
     aten.put.default: _put,
 }

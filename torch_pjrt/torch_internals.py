@@ -53,6 +53,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch._prims_common import (
     compute_elementwise_output_logical_to_physical_perm,
     is_non_overlapping_and_dense_or_false,
+    suggest_memory_format,
 )
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -123,6 +124,7 @@ __all__ = [
     "recompile_limits",
     "static_inputs",
     "storage_id",
+    "suggested_format",
     "surely_equal",
     "symbol_as_int",
     "symbolic",
@@ -494,6 +496,11 @@ def is_nested_int(value: Any) -> bool:
 def storage_id(tensor: torch.Tensor) -> int:
     """Equal for two tensors, fake ones too, that share their memory."""
     return int(tensor.untyped_storage()._cdata)
+
+
+def suggested_format(tensor: torch.Tensor) -> torch.memory_format:
+    """The memory format that eager's kernels take a tensor for."""
+    return suggest_memory_format(tensor)
 
 
 def memory_order(tensor: torch.Tensor, memory_format: torch.memory_format) -> list[int]:

@@ -181,6 +181,11 @@ def test_losses() -> None:
     same(lambda a, b: F.triplet_margin_loss(a, b, a.flip(0)), x, y)
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, float("inf")])
+def test_distances_of_points_without_coordinates(p: float) -> None:
+    same(lambda a, b: torch.cdist(a, b, p), torch.rand(3, 0), torch.rand(2, 0))
+
+
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
 def test_padding(mode: str) -> None:
     x = torch.arange(48.0).reshape(1, 2, 4, 6)
@@ -319,3 +324,14 @@ def test_rewritten_ops() -> None:
         lambda t: torch.isin(index, torch.tensor([2, 5])),
     ]  # fmt: skip
     same(lambda t: [f(t) for f in functions], x, tolerance=2e-6)
+
+
+def test_max_unpooling_keeps_the_memory_format() -> None:
+    x = torch.randn(2, 3, 4, 4)
+    for image in (x, x.contiguous(memory_format=torch.channels_last)):
+        pooled, index = F.max_pool2d(image, 2, return_indices=True)
+        same(lambda a, i: F.max_unpool2d(a, i, 2), pooled, index)
+
+
+def test_a_copy_of_a_view_by_strides() -> None:
+    same(lambda t: torch.as_strided_copy(t, (2, 3), (1, 2), 1), torch.randn(4, 4))
