@@ -1,6 +1,7 @@
 #include "hlo/builder.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "hlo/literal.h"
@@ -11,6 +12,11 @@ namespace {
 
 // Arguments of @main count down from here, statements' results and regions' arguments up from 0.
 constexpr int32_t kFirstArgument = -2;
+
+// Ops that StableHLO lacks, and that every plugin composes of others.
+constexpr std::string_view kComposed[] = {
+    "digamma", "erf", "erf_inv", "erfc", "lgamma", "next_after", "polygamma", "zeta",
+};
 
 std::string name(const Value& v) {
   return v.id >= 0 ? "%" + std::to_string(v.id) : "%a" + std::to_string(kFirstArgument - v.id);
@@ -93,7 +99,8 @@ std::vector<Value> Builder::statement(const std::string& op, std::span<const Val
                                       const Attributes& attributes, std::span<const Type> results,
                                       std::span<const RegionText> regions) {
   require_usable(op, operands);
-  const char* dialect = op.starts_with("erf") ? "chlo." : "stablehlo.";  // StableHLO has no erf
+  const bool is_composed = std::ranges::find(kComposed, op) != std::end(kComposed);
+  const char* dialect = is_composed ? "chlo." : "stablehlo.";
   std::string text = str("\"", dialect, op, "\"(", names(operands), ")");
   if (!regions.empty()) {
     text += " (" + joined(regions, [](const RegionText& r) { return r.text; }) + ")";

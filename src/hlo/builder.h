@@ -29,6 +29,7 @@ enum class Op : uint8_t {
   kComplex,
   kCosine,
   kCountLeadingZeros,
+  kDigamma,
   kDivide,
   kErf,
   kErfInverse,
@@ -38,6 +39,7 @@ enum class Op : uint8_t {
   kFloor,
   kImag,
   kIsFinite,
+  kLgamma,
   kLog,
   kLogPlusOne,
   kLogistic,
@@ -45,8 +47,10 @@ enum class Op : uint8_t {
   kMinimum,
   kMultiply,
   kNegate,
+  kNextAfter,
   kNot,
   kOr,
+  kPolygamma,
   kPopcnt,
   kPower,
   kReal,
@@ -65,7 +69,11 @@ enum class Op : uint8_t {
   kTan,
   kTanh,
   kXor,
+  kZeta,
 };
+
+// Of complex numbers, forward and inverse; of real numbers to the half that says all, and back.
+enum class Fourier : uint8_t { kForward, kInverse, kOfReal, kToReal };
 
 enum class Direction : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe };
 
@@ -155,6 +163,9 @@ class Builder {
   Value concatenate(std::span<const Value> values, int64_t dim);
   Value reverse(const Value& v, const std::vector<int64_t>& dims);
 
+  // The transform of the last dim, of `length` numbers before or after it; an inverse one is
+  // divided by that number.
+  Value fft(const Value& v, Fourier kind, int64_t length);
   Value dot_general(const Value& a, const Value& b, const std::vector<int64_t>& batch_a,
                     const std::vector<int64_t>& batch_b, const std::vector<int64_t>& contract_a,
                     const std::vector<int64_t>& contract_b, DType result);

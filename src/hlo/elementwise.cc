@@ -42,6 +42,7 @@ constexpr Facts kFacts[] = {
     {Op::kComplex, "complex", 2, kWideFloats},
     {Op::kCosine, "cosine", 1, kInexact},
     {Op::kCountLeadingZeros, "count_leading_zeros", 1, kIntegers},
+    {Op::kDigamma, "digamma", 1, kFloats},
     {Op::kDivide, "divide", 2, kNumbers},
     {Op::kErf, "erf", 1, kFloats},
     {Op::kErfInverse, "erf_inv", 1, kFloats},
@@ -51,6 +52,7 @@ constexpr Facts kFacts[] = {
     {Op::kFloor, "floor", 1, kFloats},
     {Op::kImag, "imag", 1, kComplexes},
     {Op::kIsFinite, "is_finite", 1, kFloats},
+    {Op::kLgamma, "lgamma", 1, kFloats},
     {Op::kLog, "log", 1, kInexact},
     {Op::kLogPlusOne, "log_plus_one", 1, kInexact},
     {Op::kLogistic, "logistic", 1, kInexact},
@@ -58,8 +60,10 @@ constexpr Facts kFacts[] = {
     {Op::kMinimum, "minimum", 2, kBools | kReals},
     {Op::kMultiply, "multiply", 2, kAll},
     {Op::kNegate, "negate", 1, kNumbers},
+    {Op::kNextAfter, "next_after", 2, kFloats},
     {Op::kNot, "not", 1, kBits},
     {Op::kOr, "or", 2, kBits},
+    {Op::kPolygamma, "polygamma", 2, kFloats},
     {Op::kPopcnt, "popcnt", 1, kIntegers},
     {Op::kPower, "power", 2, kNumbers},
     {Op::kReal, "real", 1, kComplexes},
@@ -78,13 +82,14 @@ constexpr Facts kFacts[] = {
     {Op::kTan, "tan", 1, kInexact},
     {Op::kTanh, "tanh", 1, kInexact},
     {Op::kXor, "xor", 2, kBits},
+    {Op::kZeta, "zeta", 2, kFloats},
 };
 
 constexpr bool in_order() {
   for (size_t i = 0; i < std::size(kFacts); ++i) {
     if (kFacts[i].op != static_cast<Op>(i)) return false;
   }
-  return std::size(kFacts) == static_cast<size_t>(Op::kXor) + 1;
+  return std::size(kFacts) == static_cast<size_t>(Op::kZeta) + 1;
 }
 static_assert(in_order());
 

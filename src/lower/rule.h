@@ -213,6 +213,8 @@ struct Entry {
 
 // One table per family, each sorted by op; rules.cc lists them.
 std::span<const Entry> pointwise_rules();
+std::span<const Entry> fourier_rules();
+std::span<const Entry> special_rules();
 std::span<const Entry> trigonometry_rules();
 std::span<const Entry> bits_rules();
 std::span<const Entry> checked_rules();

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <complex>
 #include <functional>
+#include <numbers>
 
 #include "program.h"
 
@@ -36,6 +37,7 @@ TEST(Elementwise, UnaryOfFloats) {
       {Op::kExponential, [](double x) { return std::exp(x); }},
       {Op::kExponentialMinusOne, [](double x) { return std::expm1(x); }},
       {Op::kFloor, [](double x) { return std::floor(x); }},
+      {Op::kLgamma, [](double x) { return std::lgamma(x); }},
       {Op::kLog, [](double x) { return std::log(x); }},
       {Op::kLogPlusOne, [](double x) { return std::log1p(x); }},
       {Op::kLogistic, [](double x) { return 1 / (1 + std::exp(-x)); }},
@@ -62,6 +64,12 @@ TEST(Elementwise, TheInverseOfErf) {
   }
 }
 
+TEST(Elementwise, DerivativesOfTheGammaFunction) {
+  EXPECT_NEAR(unary(Op::kDigamma, 1), -std::numbers::egamma, 1e-5);
+  EXPECT_NEAR(binary(Op::kPolygamma, 1, 1), std::numbers::pi * std::numbers::pi / 6, 1e-5);
+  EXPECT_NEAR(binary(Op::kZeta, 2, 1), std::numbers::pi * std::numbers::pi / 6, 1e-5);
+}
+
 TEST(Elementwise, BinaryOfFloats) {
   EXPECT_EQ(binary(Op::kAdd, 7, 2), 9);
   EXPECT_NEAR(binary(Op::kAtan2, 7, 2), std::atan2(7.0, 2.0), 1e-6);
@@ -69,6 +77,7 @@ TEST(Elementwise, BinaryOfFloats) {
   EXPECT_EQ(binary(Op::kMaximum, 7, 2), 7);
   EXPECT_EQ(binary(Op::kMinimum, 7, 2), 2);
   EXPECT_EQ(binary(Op::kMultiply, 7, 2), 14);
+  EXPECT_EQ(binary(Op::kNextAfter, 1, 2), std::nextafter(1.0f, 2.0f));
   EXPECT_NEAR(binary(Op::kPower, 7, 2), 49, 1e-4);
   EXPECT_EQ(binary(Op::kRemainder, -7, 2), -1);
   EXPECT_EQ(binary(Op::kSubtract, 7, 2), 5);
@@ -100,7 +109,7 @@ TEST(Elementwise, OfIntegers) {
 
 // Each op compiles and runs for each dtype that the builder lets through.
 TEST(Elementwise, EveryDTypeThatTheBuilderTakes) {
-  for (int o = 0; o <= static_cast<int>(Op::kXor); ++o) {
+  for (int o = 0; o <= static_cast<int>(Op::kZeta); ++o) {
     const auto op = static_cast<Op>(o);
     for (int k = 0; k < kNumDTypes; ++k) {
       const auto dtype = static_cast<DType>(k);

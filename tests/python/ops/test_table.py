@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from ops import complexes, gradients, moving, pointwise, whole
+from ops import complexes, gradients, moving, pointwise, special, whole
 
 from torch_pjrt import _C
 
-TABLE = {**pointwise.TABLE, **whole.TABLE, **moving.TABLE, **gradients.TABLE, **complexes.TABLE}
+TABLE = {
+    **pointwise.TABLE,
+    **whole.TABLE,
+    **moving.TABLE,
+    **gradients.TABLE,
+    **complexes.TABLE,
+    **special.TABLE,
+}
 
 
 # Only torch's tracing makes these: test_modules.py has a constant in a compiled function, and
