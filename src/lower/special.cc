@@ -1,5 +1,6 @@
 // Special functions that StableHLO's dialect of composed ops knows.
 #include <limits>
+#include <numbers>
 
 #include "lower/rule.h"
 
@@ -20,30 +21,27 @@ Tensor digamma_of(const Call& c, const Tensor& x) {
 
 Results digamma(const Call& c) { return digamma_of(c, c.aligned(0)); }
 
-// Where the derivatives of digamma are infinite: at whole numbers up to 0.
-Tensor is_pole(const Call& c, const Tensor& x) {
-  const Tensor is_whole = c.compare(hlo::Direction::kEq, c.emit(Op::kFloor, {x}), x);
-  return c.emit(Op::kAnd, {is_whole, c.compare(hlo::Direction::kLe, x, c.splat_like(x, 0))});
+// By reflection below a half: there XLA's series is wrong. At whole numbers up to 0 it is infinite.
+Tensor trigamma(const Call& c, const Tensor& x) {
+  const auto square = [&](const Tensor& t) { return c.emit(Op::kMultiply, {t, t}); };
+  const Tensor is_low = c.compare(hlo::Direction::kLt, x, c.splat_like(x, 0.5));
+  const Tensor reflected = c.emit(Op::kSubtract, {c.splat_like(x, 1), x});
+  const Tensor high = c.select(is_low, reflected, x);
+  const Tensor infinity = c.splat_like(x, std::numeric_limits<double>::infinity());
+  const Tensor is_infinite = c.compare(hlo::Direction::kEq, high, infinity);
+  const Tensor y =
+      c.select(is_infinite, c.splat_like(x, 0), c.emit(Op::kPolygamma, {c.splat_like(x, 1), high}));
+  const Tensor pi = c.splat_like(x, std::numbers::pi);
+  const Tensor rest = c.emit(Op::kSubtract, {x, c.emit(Op::kRoundNearestEven, {x})});
+  const Tensor sine = c.emit(Op::kSine, {c.emit(Op::kMultiply, {pi, rest})});
+  const Tensor wave = c.emit(Op::kDivide, {square(pi), square(sine)});
+  return c.select(is_low, c.emit(Op::kSubtract, {wave, y}), y);
 }
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Results polygamma(const Call& c) {
-  const Tensor x = c.aligned("self");
   const int64_t n = c.integer("n");
-  if (n == 0) return digamma_of(c, x);
-  const Tensor pole = c.splat_like(x, n % 2 == 0 ? -kInfinity : kInfinity);
-  const Tensor order = c.splat_like(x, static_cast<double>(n));
-  return c.select(is_pole(c, x), pole, c.emit(Op::kPolygamma, {order, x}));
-}
-
-// At the poles XLA has infinity for whole numbers x only.
-Results zeta(const Call& c) {
-  const Tensor x = c.aligned(0);
-  const Tensor q = c.aligned(1);
-  const Tensor converges = c.compare(hlo::Direction::kGt, x, c.splat_like(x, 1));
-  const Tensor is_infinite = c.emit(Op::kAnd, {converges, is_pole(c, q)});
-  return c.select(is_infinite, c.splat_like(x, kInfinity), c.emit(Op::kZeta, {x, q}));
+  if (n > 1) c.unsupported("n above 1", "compute it outside of the compiled function");
+  return n == 0 ? digamma_of(c, c.aligned("self")) : trigamma(c, c.aligned("self"));
 }
 
 // In the result's own type: the next number of another type isn't the next one.
@@ -57,9 +55,6 @@ constexpr Entry kRules[] = {
     {"aten::lgamma", unary<Op::kLgamma>},
     {"aten::nextafter", next_after},
     {"aten::polygamma", polygamma},
-    {"aten::special_zeta", zeta},
-    {"aten::special_zeta.other_scalar", zeta},
-    {"aten::special_zeta.self_scalar", zeta},
 };
 static_assert(sorted(kRules));
 
