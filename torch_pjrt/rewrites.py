@@ -69,6 +69,8 @@ def _adaptive_max_pool(self: Tensor, output_size: Sequence[int]) -> Any:
 
 
 def _addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    if not (self.is_floating_point() or self.is_complex()):
+        alpha, beta = int(alpha), int(beta)  # as eager does
     dtype = _opmath(self.dtype)
     product = torch.bmm(batch1.to(dtype), batch2.to(dtype)).sum(0) * alpha
     # With beta = 0, self isn't read: NaN there counts for nothing.

@@ -91,6 +91,7 @@ double large(DType dtype) { return dtype == DType::kF64 ? 0x1p28 : 0x1p13; }
 Results asinh(const Call& c) {
   const Arithmetic m(c);
   const Tensor x = c.aligned(0);
+  if (is_complex(x.dtype())) c.unsupported("no rule for complex numbers");
   const Tensor size = m.apply(Op::kAbs, x);
   const Tensor square = m.multiply(size, size);
   const Tensor root = m.apply(Op::kSqrt, m.add(square, 1));

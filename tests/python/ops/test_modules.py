@@ -335,3 +335,11 @@ def test_max_unpooling_keeps_the_memory_format() -> None:
 
 def test_a_copy_of_a_view_by_strides() -> None:
     same(lambda t: torch.as_strided_copy(t, (2, 3), (1, 2), 1), torch.randn(4, 4))
+
+
+def test_integers_by_fractions() -> None:
+    x, a, b = (
+        torch.arange(-n, n).reshape(shape)
+        for n, shape in ((2, (2, 2)), (6, (3, 2, 2)), (6, (3, 2, 2)))
+    )
+    same(lambda x, a, b: torch.addbmm(x, a, b, beta=0.6, alpha=2.7), x, a, b)
