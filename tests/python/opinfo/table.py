@@ -1,0 +1,236 @@
+"""What sweeps found, as a record that later sweeps are compared with, and as docs/ops.md.
+
+    ./dev python tests/python/opinfo/table.py --road graph build/opinfo/graph.jsonl
+
+takes the results of a sweep into the record of its road and writes docs/ops.md anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parents[2] / "docs" / "ops.md"
+ROADS = {
+    "graph": "forward, from what AOTAutograd makes of the op",
+    "backward": "forward and backward, likewise",
+    "compile": "the first float32 sample, by torch.compile",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Samples of one dtype. `passed`: right, and nothing ran in eager; `fallback`: right, with ops
+    in eager. The others are wrong or raise."""
+
+    tried: int
+    passed: int
+    fallback: int
+
+    @property
+    def bad(self) -> int:
+        return self.tried - self.passed - self.fallback
+
+    def __str__(self) -> str:
+        """E.g. "3/4", and "3+1/4" where one of the four has fallbacks."""
+        return f"{self.passed}{f'+{self.fallback}' if self.fallback else ''}/{self.tried}"
+
+    @staticmethod
+    def parse(text: str) -> Cell:
+        right, _, tried = text.partition("/")
+        passed, _, fallback = right.partition("+")
+        return Cell(int(tried), int(passed), int(fallback or 0))
+
+    def is_worse_than(self, old: Cell) -> bool:
+        return self.bad > old.bad or self.passed * old.tried < old.passed * self.tried
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry. `ops`: what ran in eager. `error`: what kept it from being tried, or ""."""
+
+    cells: dict[str, Cell]
+    ops: tuple[str, ...]
+    error: str = ""
+
+    def line(self, key: str) -> str:
+        cells = " ".join(f"{dtype}={cell}" for dtype, cell in self.cells.items())
+        return "\t".join((key, cells, " ".join(self.ops), self.error)).rstrip("\t")
+
+
+@dataclass
+class Record:
+    """The entries of one road. `limit`: how many samples of a dtype were tried; None for all."""
+
+    limit: int | None
+    rows: dict[str, Row]
+
+    def text(self) -> str:
+        lines = [f"# limit {self.limit or 'none'}"]
+        lines += [row.line(key) for key, row in self.rows.items()]
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def parse(text: str) -> Record:
+        head, *lines = text.splitlines()
+        word = head.rsplit(" ", 1)[1]
+        rows = {}
+        for line in lines:
+            key, cells, ops, error = (line.split("\t") + [""] * 3)[:4]
+            parts = (cell.rpartition("=") for cell in cells.split())
+            parsed = {dtype: Cell.parse(cell) for dtype, _, cell in parts}
+            rows[key] = Row(parsed, tuple(ops.split()), error)
+        return Record(None if word == "none" else int(word), rows)
+
+
+def path(road: str) -> Path:
+    return HERE / f"record_{road}.tsv"
+
+
+def load(road: str) -> Record:
+    return Record.parse(path(road).read_text())
+
+
+def row_of(answer: dict[str, Any]) -> Row:
+    """Of a sweep's answer for one entry."""
+    if "error" in answer:
+        return Row({}, (), " ".join(answer["error"].split())[:80])
+    cells, ops = {}, Counter[str]()
+    for dtype, tally in answer["found"].items():
+        if tally["tried"]:
+            cells[dtype] = Cell(tally["tried"], tally["passed"], tally["fallback"])
+        ops.update(tally["fallbacks"])
+    return Row(cells, tuple(op.replace(" ", "_") for op, _ in ops.most_common()))
+
+
+def worse(key: str, new: Row, old: Row) -> list[str]:
+    """What is worse than it was, a line each."""
+    if new.error and not old.error:
+        return [f"{key}: {new.error}"]
+    found = []
+    for dtype, cell in new.cells.items():
+        before = old.cells.get(dtype)
+        if before is not None and cell.is_worse_than(before):
+            found.append(f"{key}, {dtype}: {cell}, and the record says {before}")
+    return found
+
+
+# --- docs/ops.md
+
+SHORT = {
+    "float32": "f32",
+    "int64": "i64",
+    "bool": "bool",
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float64": "f64",
+    "complex64": "c64",
+}
+
+
+def how(row: Row, has_rule: bool) -> str:
+    passed = sum(cell.passed for cell in row.cells.values())
+    fallback = sum(cell.fallback for cell in row.cells.values())
+    if row.error or not (passed or fallback):
+        return "fails"
+    if not passed:
+        return "graph break" if row.ops == ("graph_break",) else "fallback"
+    name = "rule" if has_rule else "decomposed"
+    return f"{name}, fallback" if fallback else name
+
+
+def summary(record: Record, dtype: str) -> str:
+    cells = [row.cells[dtype] for row in record.rows.values() if dtype in row.cells]
+    broken = sum(1 for row in record.rows.values() if row.error)
+    whole = sum(cell.passed == cell.tried for cell in cells)
+    right = sum(cell.bad == 0 for cell in cells)
+    bad = sum(cell.bad > 0 for cell in cells) + broken
+    return (
+        f"{whole} of {len(cells) + broken} entries run every sample with no fallback and no graph "
+        f"break; {right - whole} more are right with one; {bad} have a sample that fails"
+    )
+
+
+def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, str]) -> str:
+    """docs/ops.md. `rules`: the overloads with a rule; `names`: the ATen name of each entry."""
+    with_rule = {op.removeprefix("aten::").partition(".")[0] for op in rules}
+    graph = records["graph"]
+    lines = [
+        "# Operators",
+        "",
+        "Made by `tests/python/opinfo/table.py` from the records beside it: what the entries of",
+        "PyTorch's OpInfo database do, compared with eager on the CPU in values, dtype, shape and",
+        "strides. `./dev test --full` tries them again, and fails where one got worse.",
+        "",
+    ]
+    for road, record in records.items():
+        limit = "every sample" if record.limit is None else f"up to {record.limit} samples a dtype"
+        lines += [f"- **{road}** ({ROADS[road]}; {limit}): {summary(record, 'float32')}."]
+    lines += [
+        "",
+        "How: *rule*, the op itself is lowered; *decomposed*, into ops that are; *fallback*, eager",
+        "runs it or a part of it between [compiled pieces](fallback.md); *graph break*, Dynamo",
+        "leaves it to eager; *fails*, an error that eager doesn't raise. A number is the samples",
+        "that passed with nothing in eager, `+` those that passed with a fallback, of those tried.",
+        "",
+        "| entry | how | " + " | ".join(SHORT.values()) + " | backward | in eager |",
+        "| --- | --- | " + "--- | " * len(SHORT) + "--- | --- |",
+    ]
+    backward = records["backward"].rows if "backward" in records else {}
+    for key, row in graph.rows.items():
+        cells = [str(row.cells.get(dtype, "")) for dtype in SHORT]
+        gradient = backward[key].cells.get("float32", "") if key in backward else ""
+        ops = ", ".join(f"`{op.replace('aten::', '')}`" for op in row.ops[:3])
+        kind = how(row, names.get(key, "") in with_rule)
+        columns = [f"`{key}`", kind, *cells, str(gradient), ops or row.error]
+        lines.append(f"| {' | '.join(columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def write_document() -> None:
+    DOCS.write_text(made_document())
+
+
+def made_document() -> str:
+    from opinfo.entries import entries
+
+    from torch_pjrt import _C
+
+    records = {road: load(road) for road in ROADS if path(road).exists()}
+    names = {key: entry.aten_name for key, entry in entries().items()}
+    return document(records, _C.ops(), names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--road", choices=list(ROADS), required=True)
+    parser.add_argument("--limit", type=int, help="the sweep's")
+    parser.add_argument("results", type=Path, nargs="+", help="a sweep's; later ones add dtypes")
+    args = parser.parse_args()
+    sys.path.insert(0, str(HERE.parent))
+    # Entries that weren't tried again stay as they were.
+    rows = load(args.road).rows if path(args.road).exists() else {}
+    for file in args.results:
+        for line in file.read_text().splitlines():
+            answer = json.loads(line)
+            new, old = row_of(answer), rows.get(answer["key"], Row({}, ()))
+            is_anew = old.cells.keys() <= new.cells.keys()
+            ops = new.ops if is_anew else tuple(dict.fromkeys(old.ops + new.ops))
+            rows[answer["key"]] = Row(old.cells | new.cells, ops, old.error or new.error)
+    import torch  # noqa: F401
+    from opinfo.entries import entries
+
+    ordered = {key: rows[key] for key in entries() if key in rows}
+    path(args.road).write_text(Record(args.limit, ordered).text())
+    write_document()
+
+
+if __name__ == "__main__":
+    main()
