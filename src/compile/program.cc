@@ -1,7 +1,5 @@
 #include "compile/program.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "compile/program_key.h"
 #include "compile/stored.h"
 #include "lower/preference.h"
@@ -152,14 +151,6 @@ void finish(const cache::Key& key, Compiled& compiled, Runtime& runtime, cache::
   if (disk && !executable.empty()) {
     disk->write(key, to_bytes({compiled.program, std::move(executable)}));
   }
-}
-
-// What a compile and a store used and freed goes back to the system: for vgg16 tens of MB that no
-// call needs.
-void release_free_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
 }
 
 std::string reason(const CompileRecord& record) {

@@ -59,7 +59,8 @@ Tensor maxima(const Call& c, const Tensor& t, const hlo::Window& window) {
 }
 
 // The maximum and its flat index in the image: NaN wins, then the larger value, then the earlier
-// index.
+// index. Where nobody reads the indices, which take twice the memory of the image, they aren't
+// made.
 template <int64_t pooled>
 Results max_pool_with_indices(const Call& c) {
   const Tensor t = c.any_order(0);

@@ -19,6 +19,9 @@ constexpr int64_t kSpinUs = 100;
 // A program whose last run took less keeps the host's lock: taking it back from another busy thread
 // can cost milliseconds.
 constexpr int64_t kShortRunUs = 200;
+// Only a run that takes longer needs memory that counts.
+constexpr int64_t kLongRunUs = 2000;
+constexpr int64_t kNeverRan = std::numeric_limits<int64_t>::max();
 
 bool is_aligned(const void* data) {
   return reinterpret_cast<uintptr_t>(data) % pjrt::kHostAlignment == 0;
@@ -90,7 +93,7 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
       unaligned_(zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory),
       fixed_(arguments_.size()),
       kept_(count_reads(arguments_)),
-      last_run_us_(std::numeric_limits<int64_t>::max()) {
+      last_run_us_(kNeverRan) {
   if (executable_->num_outputs() != results_.size()) {
     fail(Code::kInternal, "the program has ", executable_->num_outputs(), " results, not ",
          results_.size());
@@ -112,9 +115,11 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
 }
 
 std::vector<Copied> Callable::run(const CallMemory& memory, Origin origin, HostLock& lock) {
-  const bool is_short = last_run_us_.load(std::memory_order_relaxed) < kShortRunUs;
+  const int64_t last_us = last_run_us_.load(std::memory_order_relaxed);
+  const bool is_short = last_us < kShortRunUs;
   const Reacquire reacquire(lock);
   if (!is_short) lock.release();
+  if (last_us > kLongRunUs && last_us != kNeverRan) excess_.release();
   Call call(*this);
   gather(call, memory);
   stats_.add(&Stats::executions);

@@ -10,6 +10,7 @@
 #include "base/type.h"
 #include "pjrt/client.h"
 #include "run/copied.h"
+#include "run/excess.h"
 #include "run/host_lock.h"
 #include "run/kept.h"
 #include "run/relaid.h"
@@ -97,6 +98,7 @@ class Callable {
   std::vector<size_t> made_;         // positions of all others: made anew at each call
   Kept kept_;                        // a slot for each of reads_
   std::atomic<int64_t> last_run_us_;
+  Excess excess_;
 };
 
 }  // namespace torch_pjrt::run
