@@ -206,3 +206,11 @@ def test_vgg16_needs_what_eager_does() -> None:
     eager, _ = peak_mb("aot_eager", "vgg16", 1, 20)
     ours, parameters = peak_mb("pjrt", "vgg16", 1, 20)
     assert ours <= eager + 0.15 * parameters
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_train_step_of_resnet50_needs_what_the_eager_loop_does() -> None:
+    eager, _ = peak_mb("eager_loop", "resnet50", 8, 3)
+    ours, _ = peak_mb("train_step", "resnet50", 8, 3)
+    assert ours <= 1.1 * eager
