@@ -61,8 +61,9 @@ class DamageTest : public testing::Test {
 
   // One call of each program as a process of its own makes it: how each was found.
   std::vector<run::Origin> start() {
-    auto& runtime =
-        *std::make_unique<Runtime>(cache::Disk::Options{folder_ / "cache", 1 << 20}).release();
+    auto& runtime = *std::make_unique<Runtime>(
+                         Runtime::Options{cache::Disk::Options{folder_ / "cache", 1 << 20}})
+                         .release();
     std::vector<run::Origin> origins;
     for (int64_t rows = 1; rows <= kPrograms; ++rows) {
       Program program(add_graph(rows), runtime, {FAKE_PLUGIN, {}});

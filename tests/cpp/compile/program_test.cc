@@ -329,7 +329,9 @@ TEST_F(KeptProgramTest, WhereCompilingIsNotAllowedTheDiskIs) {
   Program first(add_graph(2.5), start(), options());
   call(first, 21);
   Runtime& runtime = start();
-  Program program(add_graph(2.5), runtime, {FAKE_PLUGIN, {}, true, "model.py:3"});
+  Options named{FAKE_PLUGIN, {}};
+  named.source = "model.py:3";
+  Program program(add_graph(2.5), runtime, named);
   runtime.policies().set(Policy::kError);
   EXPECT_EQ(call(program, 21), run::Origin::kDisk);
   EXPECT_EQ(call(program, 21), kMemory);

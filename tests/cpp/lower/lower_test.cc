@@ -79,9 +79,8 @@ TEST_F(LowerTest, ResultsThatNothingReadsAreLeftOut) {
                                       {"dilation", {sizes(1)}}, {"ceil_mode", {false}}};
   const SymType small = type({1, 1, 2, 2});
   const SymType indices = type({1, 1, 2, 2}, DType::kI64);
-  const int32_t pool =
+  const ValueId maxima =
       graph_.add_node("aten::max_pool2d_with_indices", args, {small, indices}, "model.py:7");
-  const ValueId maxima = graph_.nodes[pool].first_result;
   output(maxima, small);
   EXPECT_EQ(count(lowered().text, "4x4xi64>"), 0);
   output(maxima + 1, indices);
@@ -298,8 +297,8 @@ TEST_F(LowerTest, AResultOfOtherDimsNamesBoth) {
 TEST_F(LowerTest, AWrongNumberOfResultsIsOurFault) {
   const SymType t = type({4});
   const ValueId x = input(t);
-  const int32_t n = graph_.add_node("aten::neg", {{"self", {ValueRef{x}}}}, {t, t}, "");
-  output(graph_.nodes[n].first_result + 1, t);
+  const ValueId first = graph_.add_node("aten::neg", {{"self", {ValueRef{x}}}}, {t, t}, "");
+  output(first + 1, t);
   EXPECT_EQ(error(), "internal: aten::neg: the rule gives 1 results for 2");
 }
 

@@ -17,7 +17,7 @@ class PreferenceTest : public testing::Test {
     return graph_.inputs[graph_.add_tensor_input("x", type(dims))].value;
   }
   ValueId node(const std::string& op, std::vector<NamedArg> args, const Dims& dims) {
-    return graph_.nodes[graph_.add_node(op, std::move(args), {type(dims)}, "")].first_result;
+    return graph_.add_node(op, std::move(args), {type(dims)}, "");
   }
   ValueId convolution(ValueId x, ValueId weight, bool transposed = false, int64_t groups = 1) {
     return node("aten::convolution",
