@@ -13,7 +13,8 @@ aten = torch.ops.aten
 def test_an_op_with_a_rule_is_not_decomposed() -> None:
     names = {op.name() for op in decompositions.table() if isinstance(op, torch._ops.OpOverload)}
     assert names
-    assert not names & set(_C.ops())
+    # Where alpha is symbolic: else Dynamo would make a constant of it.
+    assert names & set(_C.ops()) == {"aten::add.Tensor", "aten::sub.Tensor"}
 
 
 @pytest.mark.parametrize("op", [aten._standard_gamma.default, aten._sample_dirichlet.default])
@@ -28,8 +29,12 @@ def test_attention_is_decomposed() -> None:
 
 
 def test_rules_are_of_ops_that_exist() -> None:
-    for name in _C.ops():
+    # One stands for what a capture adds within loops; no torch op does the same.
+    for name in set(_C.ops()) - {"torch_pjrt::draw_of_iteration"}:
         namespace, _, rest = name.partition("::")
         op, _, overload = rest.partition(".")
-        found = getattr(getattr(getattr(torch.ops, namespace), op), overload or "default")
-        assert found.name() == name
+        found = getattr(getattr(torch.ops, namespace), op)
+        if isinstance(found, torch._ops.HigherOrderOperator):
+            assert found.name() == op
+        else:
+            assert getattr(found, overload or "default").name() == name

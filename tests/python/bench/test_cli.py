@@ -94,7 +94,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of the arguments --accuracy --performance is required"),
+        ([], "one of the arguments --accuracy --performance --dynamic-shapes is required"),
         (["--accuracy", "--performance"], "not allowed with argument"),
         (["--performance", "--null-device", "--training"], "--null-device measures inference"),
         (["--accuracy", "--image-size", "0"], "'0' is not a positive whole number"),

@@ -44,7 +44,10 @@ def bench(*arguments: str, models: tuple[Spec, ...] = (tiny("tiny", in_null_devi
     [
         (["--accuracy", "--null-device"], "use it with --performance"),
         (["--performance", "--null-device", "--backend", "eager"], "leave --backend out"),
-        (["--null-device"], "one of the arguments --accuracy --performance is required"),
+        (
+            ["--null-device"],
+            "--accuracy --performance --dynamic-shapes is required",
+        ),
     ],
 )
 def test_usage_errors(

@@ -129,20 +129,15 @@ def test_a_wrong_gradient_is_caught_and_not_timed(
 
 
 def test_a_backend_that_fails_leaves_the_others(tmp_path: Path) -> None:
-    class Sorting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.last = nn.Linear(8, 5)
+    def failing(gm: torch.fx.GraphModule, inputs: object) -> object:
+        raise RuntimeError("no such device")
 
-        def forward(self, x: Tensor) -> Tensor:
-            return self.last(torch.linalg.svdvals(x.T @ x) + x)
-
-    status, model = bench(
-        tmp_path, "--accuracy", "--backend", "pjrt", "--backend", "eager", spec=tiny("s", Sorting)
-    )
+    registry.register_backend(failing, name="failing")
+    arguments = ("--accuracy", "--backend", "failing", "--backend", "eager")
+    status, model = bench(tmp_path, *arguments, spec=tiny())
     assert status == cli.FAILED
-    assert [entry["status"] for entry in model["backends"]] == ["failed", "passed", "failed"]
-    assert "linalg_svd" in model["backends"][0]["message"]
+    assert [entry["status"] for entry in model["backends"][:2]] == ["failed", "passed"]
+    assert "backend='failing' raised" in model["backends"][0]["message"]
 
 
 def observed(gradient: float, loss: float = 1.0) -> Observed:
