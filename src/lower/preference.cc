@@ -36,9 +36,9 @@ Order kernel_order(size_t rank) {
 
 // The result's dim k is self's dim [k]; none for an op that isn't such a view.
 std::optional<Order> permutation(const Node& node) {
+  if (node.op != "aten::t" && node.op != "aten::permute") return std::nullopt;
   const auto rank = static_cast<int64_t>(node.results[0].dims.size());
-  if (node.op == "aten::t" && rank == 2) return Order{1, 0};
-  if (node.op != "aten::permute") return std::nullopt;
+  if (node.op == "aten::t") return rank == 2 ? std::optional(Order{1, 0}) : std::nullopt;
   Order order;
   for (const Arg& arg : std::get<ArgList>(find(node, "dims")->v)) {
     const int64_t d = std::get<Size>(arg.v).value;

@@ -46,7 +46,7 @@ void make_program(compile::Program* self, const Graph& graph, std::string plugin
                   std::string source, std::string guard) {
   compile::Options options{std::move(plugin), {}, disk_cache, freeze, nullptr, std::move(source),
                            std::move(guard)};
-  if (stored.size() > 0) {
+  if (nb::len(stored) > 0) {
     auto programs = std::make_shared<compile::StoredPrograms>();
     for (const auto [key, bytes] : stored) {
       programs->by_key.emplace(to_string(key), to_string(bytes));

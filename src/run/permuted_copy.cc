@@ -81,8 +81,9 @@ void permuted_copy(const void* from, void* to, const Type& type,
       return copy_by_tiles<uint64_t>(from, to, loops);
     case 16:
       return copy_by_tiles<Wide>(from, to, loops);
+    default:
+      fail(Code::kInternal, "no permuted copy of ", to_string(type));
   }
-  fail(Code::kInternal, "no permuted copy of ", to_string(type));
 }
 
 }  // namespace torch_pjrt::run

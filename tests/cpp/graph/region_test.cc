@@ -64,7 +64,8 @@ TEST_F(RegionTest, ReadsWhatIsKnownAtItsNode) {
 TEST_F(RegionTest, KeepsItsValuesToItself) {
   close();
   graph_.add_node("aten::neg", {{"self", {ValueRef{doubled_}}}}, {kVector}, "");
-  EXPECT_EQ(problem(), "internal: a graph isn't sound: aten::neg reads the value %3, which isn't known there");
+  EXPECT_EQ(problem(),
+            "internal: a graph isn't sound: aten::neg reads the value %3, which isn't known there");
 }
 
 TEST_F(RegionTest, ReadsNothingLater) {
@@ -80,10 +81,13 @@ TEST_F(RegionTest, OutputsAndMutationsReadNoneOfIt) {
   output.kind = Output::Kind::kValue;
   output.value = carried_;
   graph_.outputs = {output};
-  EXPECT_EQ(problem(), "internal: a graph isn't sound: an output reads the value %2, which isn't known there");
+  EXPECT_EQ(problem(),
+            "internal: a graph isn't sound: an output reads the value %2, which isn't known there");
   graph_.outputs.clear();
   graph_.add_mutation({0, doubled_});
-  EXPECT_EQ(problem(), "internal: a graph isn't sound: a mutation reads the value %3, which isn't known there");
+  EXPECT_EQ(
+      problem(),
+      "internal: a graph isn't sound: a mutation reads the value %3, which isn't known there");
 }
 
 TEST_F(RegionTest, EverythingOfItIsInTheCanonicalBytes) {

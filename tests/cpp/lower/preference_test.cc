@@ -81,6 +81,13 @@ TEST_F(PreferenceTest, ReadersThatDifferGetWhatComes) {
   EXPECT_EQ(preferred(0), std::nullopt);
 }
 
+TEST_F(PreferenceTest, NodesWithoutResultsAreReaders) {
+  const ValueId w = input({5, 8});
+  mm(input({4, 5}), w);
+  graph_.add_node("torch_pjrt::effect", {{"self", {ValueRef{w}}}}, {}, "");
+  EXPECT_EQ(preferred(0), std::nullopt);
+}
+
 TEST_F(PreferenceTest, WhatIsWrittenOrGivenBackStays) {
   const ValueId x = input({4, 5});
   const ValueId a = input({5, 8});

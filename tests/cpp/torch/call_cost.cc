@@ -34,9 +34,10 @@ Graph sum_graph(size_t inputs, bool is_dynamic) {
   ValueId sum = values[0];
   const Slot one = g.add_scalar(Scalar::constant(ScalarKind::kInt, Number::of_int(1)));
   for (size_t i = 1; i < inputs; ++i) {
-    sum = g.add_node("aten::add.Tensor",
-                     {{"self", {ValueRef{sum}}}, {"other", {ValueRef{values[i]}}}, {"alpha", {one}}},
-                     {type}, "");
+    sum =
+        g.add_node("aten::add.Tensor",
+                   {{"self", {ValueRef{sum}}}, {"other", {ValueRef{values[i]}}}, {"alpha", {one}}},
+                   {type}, "");
   }
   Output output;
   output.kind = Output::Kind::kValue;
