@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from . import copies, fx
+from . import copies, fx, trial
 from .capture_error import CaptureError
 from .fallback import Compilers, Fallback, Refused, stitch
 from .torch_internals import EagerOutput
@@ -88,7 +88,7 @@ class GraphCompiler:
             raise error
         if self.fallback == "eager":
             raise WholeInEager(error) from error
-        refused |= fx.refusals(gm, self.eager_ops)
+        refused |= trial.refusals(gm, self.eager_ops)
         stitched = stitch(gm, names, outputs, Compilers(self._piece, self._region), refused)
         _warn(stitched.fallbacks, len(stitched.pieces))
         _observe(Report(gm, stitched.pieces, stitched.fallbacks))
@@ -106,7 +106,7 @@ class GraphCompiler:
 
     def _check_ops(self, gm: GraphModule) -> None:
         if self.eager_ops:
-            for error in fx.refusals(gm, self.eager_ops).values():
+            for error in trial.refusals(gm, self.eager_ops).values():
                 raise error
 
     def _piece(self, gm: GraphModule, names: list[str]) -> Compiled:

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from . import control_flow, random_ops, torch_internals
-from .capture_error import CaptureError
+from . import control_flow, random_ops, tensor_types, torch_internals
 from .errors import failure
 from .outputs import Shared, shared_outputs
 from .sources import source_of
@@ -22,21 +21,7 @@ from . import _C  # isort: skip
 Size = int | _C.Size
 Type = tuple[str, Sequence[Size], Sequence[Size], Size]  # dtype, dims, strides, offset
 
-DTYPES = {
-    torch.bool: "bool",
-    torch.uint8: "u8",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.complex64: "c64",
-    torch.complex128: "c128",
-}
-_NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+NUMBERS = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
 # Ops on a tensor's storage: their nodes say, beside the schema's arguments, where self lies in it.
 _READS_STORAGE = frozenset({"aten::as_strided", "aten::as_strided_scatter"})
 _WEIGHT = "torch_pjrt_weight"  # key of a placeholder's meta
@@ -63,7 +48,7 @@ def capture(
     those of the function, as they are in eager; None for a backward, each of whose outputs has
     memory of its own.
     """
-    return _Capture(gm, names, outputs).run()
+    return Capture(gm, names, outputs).run()
 
 
 def mark_weights(gm: torch.fx.GraphModule, inputs: Collection[int]) -> None:
@@ -73,7 +58,7 @@ def mark_weights(gm: torch.fx.GraphModule, inputs: Collection[int]) -> None:
         node.meta[_WEIGHT] = index in inputs
 
 
-class _Capture:
+class Capture:
     """One walk over the nodes. `_values`: what each FX node stands for: a ValueRef, a list of them
     (None where there is no tensor), or a number."""
 
@@ -191,7 +176,7 @@ class _Capture:
             self._first_nodes.setdefault(torch_internals.storage_id(value), node)
         if target is operator.getitem and isinstance(self._values.get(_node(node.args[0])), list):
             self._values[node] = self._values[_node(node.args[0])][node.args[1]]
-        elif isinstance(value, _NUMBERS) and self._is_symbolic(node):
+        elif isinstance(value, NUMBERS) and self._is_symbolic(node):
             self._values[node] = value
         elif target is torch.ops.aten.copy_.default:
             self._mutation(node)
@@ -210,7 +195,7 @@ class _Capture:
                 "unsupported",
                 what=f"no lowering for {torch.typename(target)}",
                 at=source_of(node),
-                remedy=_REWRITE,
+                remedy=REWRITE,
             )
 
     def _mutation(self, node: torch.fx.Node) -> None:
@@ -309,10 +294,10 @@ class _Capture:
             return [self._argument(item, kind, where, source) for item in given]
         if given is None or isinstance(given, str | complex | _C.ValueRef):
             return given
-        if isinstance(given, _NUMBERS):
+        if isinstance(given, NUMBERS):
             return self._number(given, kind, source)
         if isinstance(given, torch.dtype):
-            return _C.DType(_dtype(given, where, source))
+            return _C.DType(tensor_types.dtype_name(given, where, source))
         if isinstance(given, torch.device):
             return str(given)
         if isinstance(given, torch.layout | torch.memory_format):
@@ -321,7 +306,7 @@ class _Capture:
             "unsupported",
             what=f"{where} is a {type(given).__name__}",
             at=source,
-            remedy=_REWRITE,
+            remedy=REWRITE,
         )
 
     def _number(self, given: Any, kind: str, source: str) -> Any:
@@ -449,7 +434,7 @@ class _Capture:
                 self._tensor_output(output, value, eager[position] is not None)
             elif value is None:
                 self._graph.add_output_none()
-            elif isinstance(value, _NUMBERS):
+            elif isinstance(value, NUMBERS):
                 self._graph.add_output_number(self._symbols.number(value, ""))
             else:
                 raise failure(
@@ -503,7 +488,7 @@ class _Capture:
     # --- types
 
     def _type(self, tensor: torch.Tensor, where: str, source: str) -> Type:
-        problem = _problem(tensor)
+        problem = tensor_types.problem(tensor)
         if problem:
             raise failure(
                 "unsupported",
@@ -512,82 +497,11 @@ class _Capture:
                 remedy=problem[1],
             )
         return (
-            _dtype(tensor.dtype, where, source),
+            tensor_types.dtype_name(tensor.dtype, where, source),
             [self._symbols.size(size, source) for size in tensor.shape],
             [self._symbols.size(stride, source) for stride in tensor.stride()],
             self._symbols.size(tensor.storage_offset(), source),
         )
-
-
-class _Trial(_Capture):
-    """A walk that goes on after a node that no Graph can hold, with its results as inputs."""
-
-    def __init__(self, gm: torch.fx.GraphModule, eager_ops: frozenset[str]) -> None:
-        super().__init__(gm, [], None)
-        self._eager_ops = eager_ops
-
-    def refusals(self) -> dict[torch.fx.Node, CaptureError]:
-        refused: dict[torch.fx.Node, CaptureError] = {}
-        steps = {"placeholder": self._placeholder, "get_attr": self._constant}
-        for node in self._gm.graph.find_nodes(op="placeholder"):
-            self._bind(node.meta.get("val"))
-        for node in self._gm.graph.nodes:
-            try:
-                if node.op == "call_function":
-                    self._check(node)
-                    self._call(node)
-                elif node.op in steps:
-                    steps[node.op](node)
-            except CaptureError as error:
-                if error.code != "unsupported":
-                    raise
-                if node.op == "call_function":
-                    refused[node] = error
-                self._values[node] = self._received(node, node.meta.get("val"), error)
-        return refused
-
-    def _check(self, node: torch.fx.Node) -> None:
-        if isinstance(node.target, OpOverload) and node.target.name() in self._eager_ops:
-            raise failure(
-                "unsupported",
-                what=f"{node.target.name()} is one of eager_ops",
-                at=source_of(node),
-                remedy="leave it out of options eager_ops",
-            )
-        for given in node.all_input_nodes:
-            value = self._values.get(given)
-            if isinstance(value, _Foreign) and node.target is not operator.getitem:
-                raise failure(
-                    "unsupported",
-                    what=f"{torch_internals.op_name(node.target)} reads what no program can",
-                    because=value.why,
-                    at=source_of(node),
-                    remedy=_REWRITE,
-                )
-
-    def _received(self, node: torch.fx.Node, value: Any, error: CaptureError) -> Any:
-        """What stands for the value of a refused node."""
-        if isinstance(value, list | tuple):
-            return [self._received(node, item, error) for item in value]
-        if isinstance(value, _NUMBERS):
-            if not isinstance(value, torch.SymFloat):  # which is no input of a program
-                self._bind(value)
-            return value
-        if isinstance(value, torch.Tensor):
-            self._bind(value)
-            try:
-                self._tensor_input(node, value)
-                return self._values[node]
-            except CaptureError as reason:
-                return _Foreign(str(reason).splitlines()[0])
-        return _Foreign(str(error).splitlines()[0])
-
-
-@dataclass(frozen=True)
-class _Foreign:
-    """A value that no Graph can hold."""
-
-    why: str
 
 
 def has_no_effect(node: torch.fx.Node) -> bool:
@@ -595,15 +509,7 @@ def has_no_effect(node: torch.fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target.name() in _NO_EFFECT
 
 
-def refusals(
-    gm: torch.fx.GraphModule, eager_ops: frozenset[str] = frozenset()
-) -> dict[torch.fx.Node, CaptureError]:
-    """The nodes that no Graph can hold, or whose op is one of `eager_ops`, and why; each as if the
-    others ran before it."""
-    return _Trial(gm, eager_ops).refusals()
-
-
-_REWRITE = (
+REWRITE = (
     "rewrite the line with other ops, or keep its function out of the compiled one by "
     "torch.compiler.disable"
 )
@@ -627,41 +533,8 @@ def _node(argument: Any) -> torch.fx.Node:
     return argument
 
 
-def _dtype(dtype: torch.dtype, where: str, source: str) -> str:
-    name = DTYPES.get(dtype)
-    if name is None:
-        raise failure(
-            "unsupported",
-            what=f"{where} has dtype {dtype}",
-            at=source,
-            remedy=f"convert it first, e.g. by .to({_nearest(dtype)}); these are supported: "
-            + ", ".join(str(d).removeprefix("torch.") for d in DTYPES),
-        )
-    return name
-
-
-def _nearest(dtype: torch.dtype) -> torch.dtype:
-    """A supported dtype that holds the elements of one that isn't."""
-    if dtype.is_complex:
-        return torch.complex64
-    if dtype.is_floating_point:
-        return torch.float32
-    return torch.int32 if dtype.itemsize <= 2 else torch.int64
-
-
-def _problem(tensor: torch.Tensor) -> tuple[str, str] | None:
-    """What keeps a tensor from being plain CPU memory, and the remedy."""
-    if tensor.layout is not torch.strided:
-        return f"has layout {tensor.layout}", "make it dense first: .to_dense()"
-    if tensor.device.type == "meta":
-        return "is a meta tensor, which has no data", "make a real one: module.to_empty(device=...)"
-    if tensor.device.type != "cpu":
-        return f"is on device {tensor.device}", "move it to the CPU first: .cpu()"
-    return None
-
-
 def _no_rule(op: OpOverload, source: str) -> Exception:
-    remedy = _REWRITE
+    remedy = REWRITE
     if random_ops.is_random(op):
         remedy = (
             "draw the numbers outside of the compiled function and pass them in; the random ops "
