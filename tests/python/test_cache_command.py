@@ -8,26 +8,26 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fake
 import pytest
-import torch
 
 from torch_pjrt import __main__, cache_command
+
+MAKE = """
+import torch
+
+options = {"plugin": "fake"}
+fast = torch.compile(lambda x: x.sin() * 3, backend="pjrt", dynamic=True, options=options)
+for size in (2, 3, 4):
+    fast(torch.ones(size, 17))
+"""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with three entries, of sizes 2, 3 and 4 of one graph."""
-    torch._dynamo.reset()
-    fast = torch.compile(lambda x: x.sin() * 3, backend="pjrt", dynamic=True, options=fake.OPTIONS)
-    own = Path(os.environ["TORCH_PJRT_CACHE_DIR"])
-    before = set(own.glob("*.program"))
-    for size in (2, 3, 4):
-        fast(torch.ones(size, 17))
     folder = tmp_path_factory.mktemp("made") / "cache"
-    folder.mkdir(mode=0o700)
-    for path in set(own.glob("*.program")) - before:
-        shutil.copy2(path, folder)
+    environment = {**os.environ, "TORCH_PJRT_CACHE_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", MAKE], env=environment, check=True)
     assert len(list(folder.iterdir())) == 3
     return folder
 
