@@ -18,8 +18,8 @@ from torch.utils import _pytree as pytree
 
 import torch_pjrt
 
-# Small: with ten times this, two images and batch norm, rounding errors grow a hundredfold within a
-# step, and the losses of any two computations part.
+# Small, so that rounding errors, which batch norm over few elements enlarges, grow slowly from step
+# to step.
 LEARNING_RATE = 1e-3
 
 # Takes a model's arguments and then the classes, and returns the detached loss.
