@@ -1,7 +1,9 @@
 #include "base/memory.h"
 
-#include <malloc.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <fstream>
 
@@ -16,7 +18,8 @@ int64_t resident_bytes() {
 }
 
 void release_free_memory() {
-#ifdef __GLIBC__
+// A sanitizer has an allocator of its own, beside which glibc's isn't set up.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   malloc_trim(0);
 #endif
 }

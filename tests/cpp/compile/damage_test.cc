@@ -15,6 +15,7 @@
 #include "compile/program.h"
 #include "device_test.h"
 #include "fake_control.h"
+#include "lasting_runtime.h"
 
 namespace torch_pjrt::compile {
 namespace {
@@ -61,9 +62,7 @@ class DamageTest : public testing::Test {
 
   // One call of each program as a process of its own makes it: how each was found.
   std::vector<run::Origin> start() {
-    auto& runtime = *std::make_unique<Runtime>(
-                         Runtime::Options{cache::Disk::Options{folder_ / "cache", 1 << 20}})
-                         .release();
+    Runtime& runtime = lasting_runtime({cache::Disk::Options{folder_ / "cache", 1 << 20}});
     std::vector<run::Origin> origins;
     for (int64_t rows = 1; rows <= kPrograms; ++rows) {
       Program program(add_graph(rows), runtime, {FAKE_PLUGIN, {}});

@@ -11,6 +11,7 @@
 
 #include "device_test.h"
 #include "fake_control.h"
+#include "lasting_runtime.h"
 
 namespace torch_pjrt::compile {
 namespace {
@@ -41,7 +42,7 @@ class ProgramTest : public testing::Test {
  protected:
   // One for all: a client is made once per process.
   static Runtime& runtime() {
-    static Runtime& instance = *std::make_unique<Runtime>().release();
+    static Runtime& instance = lasting_runtime();
     return instance;
   }
 
@@ -98,7 +99,7 @@ TEST_F(ProgramTest, ManySizesAreEachFoundAgain) {
 }
 
 TEST_F(ProgramTest, WhatLeavesTheMemoryIsCompiledAgain) {
-  Runtime& small = *std::make_unique<Runtime>(Runtime::Options{std::nullopt, 0}).release();
+  Runtime& small = lasting_runtime({std::nullopt, 0});
   std::vector<std::string> warnings;
   small.log().set([&](const std::string& kind, const std::string& text) {
     if (kind == "warning") warnings.push_back(text);
@@ -121,7 +122,7 @@ TEST_F(ProgramTest, WhatLeavesTheMemoryIsCompiledAgain) {
 }
 
 TEST_F(ProgramTest, ARunningCallHoldsWhatIsEvicted) {
-  Runtime& small = *std::make_unique<Runtime>(Runtime::Options{std::nullopt, 0}).release();
+  Runtime& small = lasting_runtime({std::nullopt, 0});
   Program program(add_graph(2.5), small, options());
   std::vector<std::thread> threads;
   for (int64_t t = 0; t < 4; ++t) {
@@ -230,7 +231,7 @@ class StoredProgramTest : public ProgramTest {
     return programs;
   }
   Runtime& start() {
-    Runtime& runtime = *std::make_unique<Runtime>().release();
+    Runtime& runtime = lasting_runtime();
     runtime.log().set([this](const std::string& kind, const std::string& text) {
       if (kind == "warning") warnings_.push_back(text);
     });
@@ -284,11 +285,7 @@ class KeptProgramTest : public ProgramTest {
 
   // Its clients end with the test's process, as every Runtime's do.
   Runtime& start() {
-    static auto& all = *std::make_unique<std::vector<Runtime*>>().release();
-    all.push_back(
-        std::make_unique<Runtime>(Runtime::Options{cache::Disk::Options{folder_, 1 << 20}})
-            .release());
-    Runtime& runtime = *all.back();
+    Runtime& runtime = lasting_runtime({cache::Disk::Options{folder_, 1 << 20}});
     runtime.log().set([this](const std::string& kind, const std::string& text) {
       if (kind == "warning") warnings_.push_back(text);
     });

@@ -6,6 +6,7 @@
 
 #include "device_test.h"
 #include "fake_control.h"
+#include "lasting_runtime.h"
 
 namespace torch_pjrt::compile {
 namespace {
@@ -21,7 +22,7 @@ class RuntimeTest : public testing::Test {
   ~RuntimeTest() override { fs::remove_all(folder_); }
 
   static Runtime& runtime() {
-    static Runtime& instance = *std::make_unique<Runtime>().release();
+    static Runtime& instance = lasting_runtime();
     return instance;
   }
 
@@ -46,7 +47,7 @@ TEST_F(RuntimeTest, APluginIsOneDeviceByWhateverPath) {
 }
 
 TEST_F(RuntimeTest, APluginThatFailedIsTriedAgain) {
-  static Runtime& other = *std::make_unique<Runtime>().release();
+  static Runtime& other = lasting_runtime();
   ASSERT_TRUE(control_.fail_at("PJRT_Client_Create", 1));
   EXPECT_NE(pjrt::error_of([&] { other.device(FAKE_PLUGIN); }), "");
   EXPECT_EQ(pjrt::error_of([&] { other.device(FAKE_PLUGIN); }), "");
