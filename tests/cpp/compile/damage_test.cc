@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "axpy_graph.h"
 #include "compile/program.h"
 #include "device_test.h"
 #include "fake_control.h"
@@ -30,19 +31,7 @@ int times() {
 
 // x + y for two f32[rows,16].
 Graph add_graph(int64_t rows) {
-  Graph g;
-  const SymType type{DType::kF32, {rows, 16}, {16, 1}, 0};
-  g.add_tensor_input("x", type);
-  g.add_tensor_input("y", type);
-  const Slot slot = g.add_scalar(Scalar::constant(ScalarKind::kInt, Number::of_int(1)));
-  g.add_node("aten::add.Tensor",
-             {{"self", {ValueRef{0}}}, {"other", {ValueRef{1}}}, {"alpha", {slot}}}, {type}, "");
-  Output output;
-  output.kind = Output::Kind::kValue;
-  output.value = 2;
-  output.type = type;
-  g.outputs.push_back(output);
-  return g;
+  return axpy_graph(rows, Scalar::constant(ScalarKind::kInt, Number::of_int(1)));
 }
 
 std::string content(const fs::path& path) {

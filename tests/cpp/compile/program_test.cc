@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "axpy_graph.h"
 #include "device_test.h"
 #include "fake_control.h"
 #include "lasting_runtime.h"
@@ -24,18 +25,8 @@ Graph add_graph(double alpha, bool names_symbol = true) {
   Graph g;
   Size rows = 4;
   if (names_symbol) rows = Size::symbolic(g.exprs.add_symbol("s0"), 4);
-  const SymType type{DType::kF32, {rows, 16}, {16, 1}, 0};
-  g.add_tensor_input("x", type);
-  g.add_tensor_input("y", type);
-  const Slot slot = g.add_scalar(Scalar::constant(ScalarKind::kFloat, Number::of_float(alpha)));
-  g.add_node("aten::add.Tensor",
-             {{"self", {ValueRef{0}}}, {"other", {ValueRef{1}}}, {"alpha", {slot}}}, {type}, "");
-  Output output;
-  output.kind = Output::Kind::kValue;
-  output.value = 2;
-  output.type = type;
-  g.outputs.push_back(output);
-  return g;
+  const Scalar factor = Scalar::constant(ScalarKind::kFloat, Number::of_float(alpha));
+  return axpy_graph(rows, factor, std::move(g));
 }
 
 class ProgramTest : public testing::Test {
