@@ -74,9 +74,11 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
     origin = Origin(
         function_of(gm), torch_internals.failed_guard(), torch_internals.graph_break(gm)
     )
+    plugin = plugins.choose(given.plugin)
+    compiler = _graph_compiler(given, plugin, origin)
     of_function = functools.partial(
         _compiled,
-        compiler=_graph_compiler(given, origin),
+        compiler=compiler,
         names=torch_internals.input_names(gm),
         outputs=torch_internals.eager_outputs(gm),
         random=given.random,
@@ -84,7 +86,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
     backward_origin = replace(origin, function=f"the backward of {origin.function}")
     of_backward = functools.partial(
         _compiled,
-        compiler=_graph_compiler(given, backward_origin).of_backward(),
+        compiler=_graph_compiler(given, plugin, backward_origin).of_backward(),
         names=[],
         outputs=None,
         random=given.random,
@@ -96,7 +98,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
             forward=training.forward_compiler(of_function),
             backward=training.backward_compiler(of_backward, origin.function),
             inference=functools.partial(of_function, keeps_weights=True),
-            partition=training.partition_checked(_graph_compiler(given, origin).check)
+            partition=training.partition_checked(compiler.check)
             if given.fallback == "eager"
             else training.partition,
             decompositions=decompositions.table(given.random),
@@ -106,8 +108,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         return whole_in_eager(gm, found.reason)
 
 
-def _graph_compiler(given: Options, origin: Origin) -> GraphCompiler:
-    plugin = plugins.choose(given.plugin)
+def _graph_compiler(given: Options, plugin: str, origin: Origin) -> GraphCompiler:
     overrides = dict(given.compile_overrides)
 
     def make_program(graph: _C.Graph) -> Any:

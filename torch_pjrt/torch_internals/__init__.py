@@ -45,7 +45,6 @@ from .captured import (
     views_of_inputs,
 )
 from .functions import (
-    break_reason,
     compile_apart,
     compile_seeing_hooks,
     compile_with_gradients,
@@ -64,6 +63,7 @@ from .recompiles import (
     FrameCompile,
     RunsInEager,
     UnsuppressedError,
+    break_reason,
     dynamo_counts,
     errors_instead_of_eager,
     failed_guard,

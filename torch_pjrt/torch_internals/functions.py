@@ -46,17 +46,6 @@ def compile_apart(
     return torch.compile(function, backend=backend, dynamic=dynamic, **options)
 
 
-def break_reason(gm: torch.fx.GraphModule) -> tuple[str, str] | None:
-    """Why a graph of Dynamo's ends before its function does, and at which line of the user's."""
-    reason = getattr(gm, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
-        return None
-    stack = list(reason.user_stack)
-    frame = stack[-1] if stack else None
-    place = f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" if frame else ""
-    return str(reason.reason).strip().splitlines()[0], place
-
-
 def why_not_whole(error: BaseException) -> str | None:
     """Why Dynamo can't make one graph of a function, if that is what the error says. None also for
     an exception that the function itself raises."""

@@ -107,10 +107,27 @@ def failed_guard() -> str:
     return _plain_guard(reason or "")
 
 
+def _break(gm: torch.fx.GraphModule) -> Any:
+    """Dynamo's reason for the end of a graph, None if that is the function's end."""
+    reason = getattr(gm, "compile_subgraph_reason", None)
+    return reason if reason is not None and reason.graph_break else None
+
+
 def graph_break(gm: torch.fx.GraphModule) -> str:
     """Why the function goes on after this graph of Dynamo's; "" if the graph is its end."""
-    reason = getattr(gm, "compile_subgraph_reason", None)
-    return str(reason.reason) if reason is not None and reason.graph_break else ""
+    found = _break(gm)
+    return str(found.reason) if found else ""
+
+
+def break_reason(gm: torch.fx.GraphModule) -> tuple[str, str] | None:
+    """The same in a line, and the line of the user's where it is."""
+    found = _break(gm)
+    if not found:
+        return None
+    stack = list(found.user_stack)
+    frame = stack[-1] if stack else None
+    place = f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}" if frame else ""
+    return str(found.reason).strip().splitlines()[0], place
 
 
 def is_compiled(function: Any) -> bool:
