@@ -1,10 +1,8 @@
 #include "compile/program.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -28,20 +26,13 @@ lower::Order order_of(const Graph& graph, size_t input, const Dims& dims, const 
        to_string(dims), ", strides ", to_string(strides));
 }
 
-// The bytes by which a program takes a number.
-int64_t encode(const Number& number, DType dtype) {
-  int64_t bits = 0;
-  if (dtype == DType::kBool) {
-    bits = number.is_float ? number.f != 0 : number.i != 0;
-  } else if (dtype == DType::kI64) {
-    bits = number.is_float ? static_cast<int64_t>(number.f) : number.i;
-  } else if (dtype == DType::kF64) {
-    const double value = number.as_float();
-    std::memcpy(&bits, &value, sizeof value);
-  } else {
-    fail(Code::kInternal, "a program takes numbers as bool, i64 or f64, not ", name(dtype));
-  }
-  return bits;
+std::string shape_key(const std::vector<bool>& structural, const lower::Signature& signature,
+                      lower::Precision precision) {
+  cache::Key key;
+  key.add("symbols", structural_values(structural, signature.symbols));
+  for (const lower::Order& order : signature.input_orders) key.add("order", order);
+  key.add("precision", static_cast<int64_t>(precision));
+  return key.bytes();
 }
 
 // Whether they are of one program.
@@ -49,142 +40,6 @@ bool is_same(const std::vector<bool>& structural, const lower::Signature& a,
              const lower::Signature& b) {
   return a.input_orders == b.input_orders &&
          structural_values(structural, a.symbols) == structural_values(structural, b.symbols);
-}
-
-// What a loaded program takes. XLA's CPU client says 0 of its code; measured there (in growth of
-// the process) is 16 times the serialised size, whatever the size of the model.
-int64_t memory_bytes(const Compiled& compiled, size_t serialized_bytes) {
-  constexpr int64_t kPerSerializedByte = 16;
-  constexpr int64_t kUnknown = int64_t{1} << 20;  // a plugin that neither tells nor serialises
-  if (const int64_t told = compiled.executable->code_size_bytes().value_or(0); told > 0)
-    return told;
-  return serialized_bytes > 0 ? kPerSerializedByte * static_cast<int64_t>(serialized_bytes)
-                              : kUnknown;
-}
-
-lower::Options lowering_options(lower::Precision precision, const Device& device) {
-  lower::Options options;
-  options.platform = device.client().platform_name();
-  options.precision = precision;
-  options.donate = device.client().host_memory().donated_out;
-  return options;
-}
-
-// Throws Error where the bytes are no program that the plugin loads.
-std::shared_ptr<Compiled> restore(std::string_view bytes, const Device& device) {
-  Stored stored = from_bytes(bytes);
-  auto compiled = std::make_shared<Compiled>();
-  compiled->origin = run::Origin::kDisk;
-  compiled->program = std::move(stored.program);
-  compiled->executable = device.client().deserialize(stored.executable);
-  if (compiled->executable->num_outputs() != compiled->program.results.size()) {
-    fail(Code::kIo, "the executable has ", compiled->executable->num_outputs(), " results, not ",
-         compiled->program.results.size());
-  }
-  compiled->num_bytes = memory_bytes(*compiled, stored.executable.size());
-  return compiled;
-}
-
-// What an earlier process stored; null if there is nothing that the plugin loads.
-std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
-                               cache::Disk& disk) {
-  const std::optional<std::string> bytes = disk.read(key);
-  if (!bytes) return nullptr;
-  try {
-    auto compiled = restore(*bytes, device);
-    runtime.log().write("compile", str("loaded from ", disk.path(key)));
-    return compiled;
-  } catch (const Error& error) {
-    disk.refuse(key, error.what());
-    return nullptr;
-  }
-}
-
-// Says once where a program of this graph and these sizes is there, but made in other surroundings.
-void report_foreign(const cache::Key& key, Runtime& runtime, const StoredPrograms& programs) {
-  constexpr std::array<std::string_view, 4> kOfTheCall = {"graph", "symbol values", "input layouts",
-                                                          "matmul precision"};
-  for (const auto& [bytes, program] : programs.by_key) {
-    const std::optional<cache::Key> other = cache::Key::from_bytes(bytes);
-    if (!other) continue;
-    const std::vector<std::string> names = difference(key, *other);
-    const bool is_other_call = std::ranges::any_of(names, [&](const std::string& name) {
-      return std::ranges::find(kOfTheCall, name) != kOfTheCall.end();
-    });
-    if (is_other_call || programs.told_foreign.exchange(true)) continue;
-    std::string text =
-        "programs that came with their graph aren't used, but compiled anew: they "
-        "were made with another";
-    for (const std::string& name : names) text += " " + name + ",";
-    text.pop_back();
-    runtime.log().write("warning", text);
-  }
-}
-
-// The same of the programs that came with the graph.
-std::shared_ptr<Compiled> load(const cache::Key& key, const Device& device, Runtime& runtime,
-                               const StoredPrograms& programs) {
-  const auto found = programs.by_key.find(key.bytes());
-  if (found == programs.by_key.end()) {
-    report_foreign(key, runtime, programs);
-    return nullptr;
-  }
-  try {
-    return restore(found->second, device);
-  } catch (const Error& error) {
-    runtime.log().write("warning", str("a program that came with its graph is not used, and "
-                                       "compiled anew: ",
-                                       error.what()));
-    return nullptr;
-  }
-}
-
-// Stores what was compiled, if there is a disk, and finds out how much memory it takes.
-void finish(const cache::Key& key, Compiled& compiled, Runtime& runtime, cache::Disk* disk) {
-  std::string executable;
-  try {
-    executable = compiled.executable->serialize();
-  } catch (const Error& error) {
-    if (disk) runtime.report_unstorable(error.what());
-  }
-  compiled.num_bytes = memory_bytes(compiled, executable.size());
-  if (disk && !executable.empty()) {
-    disk->write(key, to_bytes({compiled.program, std::move(executable)}));
-  }
-}
-
-std::string reason(const CompileRecord& record) {
-  if (record.changes.empty()) return "the first program of this graph";
-  std::string text = "differs from this graph's last program in:";
-  for (const std::string& change : record.changes) text += " " + change + ";";
-  return text;
-}
-
-std::shared_ptr<Compiled> compile_now(const Graph& graph, const lower::Signature& signature,
-                                      const lower::Options& options,
-                                      const std::vector<pjrt::Override>& overrides, Device& device,
-                                      Runtime& runtime, const CompileRecord& record) {
-  const Log& log = runtime.log();
-  if (log.enabled()) log.write("graph", print(graph));
-  const auto begin = std::chrono::steady_clock::now();
-  auto compiled = std::make_shared<Compiled>();
-  compiled->program = lower::lower(graph, signature, options);
-  const std::string text = std::move(compiled->program.text);
-  compiled->program.text.clear();
-  runtime.stats().add(&run::Stats::lowerings);
-  if (log.enabled()) log.write("stablehlo", text);
-  const auto lowered = std::chrono::steady_clock::now();
-  compiled->executable = device.compile(text, overrides, log);
-  runtime.history().add(record);
-  if (log.enabled()) {
-    const auto ms = [](auto duration) {
-      return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-    };
-    log.write("compile", str("lowered ", graph.nodes.size(), " nodes in ", ms(lowered - begin),
-                             " ms, compiled in ", ms(std::chrono::steady_clock::now() - lowered),
-                             " ms; ", reason(record)));
-  }
-  return compiled;
 }
 
 // For inputs whose memory lies as it did at capture.
@@ -209,6 +64,21 @@ lower::Program lower_for(const Graph& graph, std::vector<int64_t> symbols) {
 }
 
 }  // namespace
+
+int64_t encode(const Number& number, DType dtype) {
+  int64_t bits = 0;
+  if (dtype == DType::kBool) {
+    bits = number.is_float ? number.f != 0 : number.i != 0;
+  } else if (dtype == DType::kI64) {
+    bits = number.is_float ? static_cast<int64_t>(number.f) : number.i;
+  } else if (dtype == DType::kF64) {
+    const double value = number.as_float();
+    std::memcpy(&bits, &value, sizeof value);
+  } else {
+    fail(Code::kInternal, "a program takes numbers as bool, i64 or f64, not ", name(dtype));
+  }
+  return bits;
+}
 
 Program::Program(Graph graph, Runtime& runtime, Options options)
     : graph_(std::make_shared<const Graph>(std::move(graph))),
@@ -265,14 +135,29 @@ Program::Found Program::find(std::span<const Argument> arguments, lower::Precisi
   lock.release();
   Device& device = runtime_.device(options_.plugin_path);
   const lower::Signature lowered = relaid(signature, device);
-  const bool may_compile = runtime_.policies().current() != Policy::kError;
-  const auto compiled = may_compile ? wait_for_compile(lowered, precision, device, lock)
-                                    : find_compiled(lowered, precision, device);
+  const auto compiled = get(lowered, precision, device, lock);
   // Whoever started the compile may have been interrupted.
   if (!compiled->used.exchange(true)) found.origin = compiled->origin;
   found.entry =
       entries_.add(hash, make_entry(signature, lowered, precision, device, compiled, arguments));
   return found;
+}
+
+std::shared_ptr<Compiled> Program::compiled(const lower::Signature& signature,
+                                            lower::Precision precision, run::HostLock& lock) {
+  const std::string key = shape_key(structural_, signature, precision);
+  {
+    const std::lock_guard guard(mutex_);
+    const auto found = compiled_.find(key);
+    if (found != compiled_.end() && !found->second->is_evicted) {
+      runtime_.programs().touch(*found->second);
+      return found->second;
+    }
+  }
+  auto made = get(signature, precision, runtime_.device(options_.plugin_path), lock);
+  const std::lock_guard guard(mutex_);
+  compiled_[key] = made;
+  return made;
 }
 
 void Program::queue(std::span<const Argument> arguments, lower::Precision precision, Warmup& warmup,
@@ -342,9 +227,17 @@ std::string Program::shapes(const lower::Signature& signature) const {
   return text.empty() ? "the only one of this graph" : text;
 }
 
+lower::Options Program::lowering(lower::Precision precision, const Device& device) const {
+  lower::Options options;
+  options.platform = device.client().platform_name();
+  options.precision = precision;
+  options.donate = !options_.on_device && device.client().host_memory().donated_out;
+  return options;
+}
+
 Program::Work Program::work(const lower::Signature& signature, lower::Precision precision,
                             Device& device) {
-  const lower::Options options = lowering_options(precision, device);
+  const lower::Options options = lowering(precision, device);
   cache::Key key = this->key(signature, options, device);
   std::string warning;
   if (runtime_.policies().current() == Policy::kWarn) {
@@ -367,6 +260,14 @@ Program::Work Program::work(const lower::Signature& signature, lower::Precision 
   return {std::move(key), std::move(make)};
 }
 
+std::shared_ptr<Compiled> Program::get(const lower::Signature& signature,
+                                       lower::Precision precision, Device& device,
+                                       run::HostLock& lock) {
+  const bool may_compile = runtime_.policies().current() != Policy::kError;
+  return may_compile ? wait_for_compile(signature, precision, device, lock)
+                     : find_compiled(signature, precision, device);
+}
+
 std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& signature,
                                                     lower::Precision precision, Device& device,
                                                     run::HostLock& lock) {
@@ -386,7 +287,7 @@ std::shared_ptr<Compiled> Program::wait_for_compile(const lower::Signature& sign
 // What needs no compile; else throws Error(kNotCompiled).
 std::shared_ptr<Compiled> Program::find_compiled(const lower::Signature& signature,
                                                  lower::Precision precision, Device& device) {
-  const cache::Key key = this->key(signature, lowering_options(precision, device), device);
+  const cache::Key key = this->key(signature, lowering(precision, device), device);
   cache::Memory<Compiled>& programs = runtime_.programs();
   if (auto ready = programs.find_ready(key)) return ready;
   const auto& stored = options_.stored;
@@ -533,7 +434,7 @@ StoredPrograms::Value Program::store(std::span<const Argument> arguments,
   Device& device = runtime_.device(options_.plugin_path);
   const lower::Signature signature = relaid(given, device);
   const auto compiled = wait_for_compile(signature, precision, device, lock);
-  return {key(signature, lowering_options(precision, device), device).bytes(),
+  return {key(signature, lowering(precision, device), device).bytes(),
           to_bytes({compiled->program, compiled->executable->serialize()})};
 }
 

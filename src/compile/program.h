@@ -16,6 +16,7 @@
 
 #include "compile/binding.h"
 #include "compile/entry.h"
+#include "compile/make.h"
 #include "compile/runtime.h"
 #include "compile/shape_table.h"
 #include "compile/warmup.h"
@@ -23,19 +24,11 @@
 
 namespace torch_pjrt::compile {
 
-// Programs that come with a graph.
-struct StoredPrograms {
-  using Value = std::pair<std::string, std::string>;  // the bytes of a key, and of a Stored
-
-  std::unordered_map<std::string, std::string> by_key;
-  // Whether it was said that they are for another plugin, processor or setting.
-  mutable std::atomic<bool> told_foreign = false;
-};
-
 struct Options {
   std::string plugin_path;  // empty: TORCH_PJRT_PLUGIN
   std::vector<pjrt::Override> overrides;
   bool disk_cache = true;  // if the Runtime has one
+  bool on_device = false;  // the plugin allocates the results; else the caller passes their memory
   bool freeze = false;     // later writes to weights needn't be seen
   std::shared_ptr<const StoredPrograms> stored = nullptr;  // looked at first
   std::string source = {};  // where the function starts, for messages
@@ -53,6 +46,15 @@ class Program {
 
   const Graph& graph() const { return *graph_; }
   Runtime& runtime() const { return runtime_; }
+  bool on_device() const { return options_.on_device; }
+
+  // The symbols' values for these arguments, whose tensors' data isn't read. Throws like find().
+  std::vector<int64_t> bind(std::span<const Argument> arguments) const {
+    return binding_.bind(*graph_, arguments);
+  }
+  // The program for tensors in these orders; compiles it if need be. Called without the lock.
+  std::shared_ptr<Compiled> compiled(const lower::Signature& signature, lower::Precision precision,
+                                     run::HostLock& lock);
 
   // The entry for these arguments if there is one, else null.
   std::shared_ptr<Entry> match(std::span<const Argument> arguments,
@@ -95,6 +97,10 @@ class Program {
     std::function<std::shared_ptr<Compiled>()> make;
   };
   Work work(const lower::Signature& signature, lower::Precision precision, Device& device);
+  lower::Options lowering(lower::Precision precision, const Device& device) const;
+  // As the policy says.
+  std::shared_ptr<Compiled> get(const lower::Signature& signature, lower::Precision precision,
+                                Device& device, run::HostLock& lock);
   std::shared_ptr<Compiled> wait_for_compile(const lower::Signature& signature,
                                              lower::Precision precision, Device& device,
                                              run::HostLock& lock);
@@ -128,12 +134,16 @@ class Program {
   std::string graph_bytes_;
   ShapeTable entries_;
   mutable std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<Compiled>> compiled_;  // of device, by shape_key
   std::optional<cache::Key> last_key_;
   lower::Signature last_signature_;
   std::vector<bool> reported_;  // inputs, as copied
   // By input, and the order of the copy's dims in the input's memory.
   std::map<std::pair<int32_t, lower::Order>, std::shared_ptr<run::Relaid>> relaid_;
 };
+
+// The bytes by which a program takes a number, the first of them at the lowest address.
+int64_t encode(const Number& number, DType dtype);
 
 // The StableHLO for the given symbol values, or else for the sizes at capture.
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols);
