@@ -10,6 +10,8 @@ Tensor filled(const Call& c, const Tensor& value) {
 
 Results full(const Call& c) { return filled(c, c.scalar("fill_value", c.dtype("fill_value"))); }
 
+Results fill(const Call& c) { return filled(c, c.scalar("value", c.dtype("value"))); }
+
 Results scalar_tensor(const Call& c) { return filled(c, c.scalar("s", c.dtype("s"))); }
 
 template <int value>
@@ -53,6 +55,7 @@ constexpr Entry kRules[] = {
     {"aten::empty.memory_format", constant<0>},
     {"aten::empty_permuted", constant<0>},
     {"aten::empty_strided", constant<0>},
+    {"aten::fill.Scalar", fill},
     {"aten::full", full},
     {"aten::full_like", full},
     {"aten::new_empty_strided", constant<0>},

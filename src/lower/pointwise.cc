@@ -53,6 +53,42 @@ Tensor floor_remainder(const Call& c, const Tensor& a, const Tensor& b) {
   return c.select(differs_in_sign(c, r, b), c.emit(Op::kAdd, {r, b}), r);
 }
 
+Tensor times(const Call& c, const Tensor& t, ArgKey number) {
+  if (c.scalar_class(number) == ScalarClass::kOne) return t;
+  const Tensor factor = c.scalar(number, t.dtype());
+  return c.emit(Op::kMultiply, {t, c.reorder(c.broadcast(factor, c.result().dims), t.order)});
+}
+
+// self + value * (tensor1 op tensor2).
+template <Op op>
+Results add_combined(const Call& c) {
+  const Tensor first = c.aligned("tensor1");
+  const Tensor second = c.aligned("tensor2");
+  // In the order in which eager multiplies.
+  const Tensor product = op == Op::kMultiply ? c.emit(op, {times(c, first, "value"), second})
+                                             : times(c, c.emit(op, {first, second}), "value");
+  return c.emit(Op::kAdd, {c.aligned("self"), product});
+}
+
+// start + weight * (end - start), from the nearer of the two.
+Results lerp(const Call& c) {
+  const Tensor start = c.aligned("self");
+  const Tensor end = c.aligned("end");
+  const Tensor difference = c.emit(Op::kSubtract, {end, start});
+  const auto full = [&](const Tensor& t) {
+    return c.reorder(c.broadcast(t, c.result().dims), start.order);
+  };
+  const Tensor weight = c.scalar("weight", start.dtype());
+  const Tensor size = c.emit(Op::kAbs, {weight});
+  const Tensor near_end = c.compare(hlo::Direction::kGe, size, c.splat_like(size, 0.5));
+  const Tensor rest = c.emit(Op::kSubtract, {c.splat_like(weight, 1), weight});
+  const Tensor from_start =
+      c.emit(Op::kAdd, {start, c.emit(Op::kMultiply, {full(weight), difference})});
+  const Tensor from_end =
+      c.emit(Op::kSubtract, {end, c.emit(Op::kMultiply, {difference, full(rest)})});
+  return c.select(full(near_end), from_end, from_start);
+}
+
 // copy(self, src): src as a tensor of self's type.
 Results copy(const Call& c) { return c.aligned("src", c.result().dtype); }
 
@@ -239,6 +275,8 @@ constexpr Entry kRules[] = {
     {"aten::abs", absolute},
     {"aten::add.Scalar", scaled<Op::kAdd>},
     {"aten::add.Tensor", scaled<Op::kAdd>},
+    {"aten::addcdiv", add_combined<Op::kDivide>},
+    {"aten::addcmul", add_combined<Op::kMultiply>},
     {"aten::alias", same},
     {"aten::ceil", rounded<Op::kCeil>},
     {"aten::clamp", clamp},
@@ -264,6 +302,7 @@ constexpr Entry kRules[] = {
     {"aten::gelu", gelu},
     {"aten::isinf", isinf},
     {"aten::isnan", isnan},
+    {"aten::lerp.Scalar", lerp},
     {"aten::lift_fresh_copy", same},
     {"aten::log", unary<Op::kLog>},
     {"aten::log1p", unary<Op::kLogPlusOne>},

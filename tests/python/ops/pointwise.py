@@ -240,6 +240,26 @@ def _conversions() -> dict[str, Samples]:
     return table
 
 
+def _with_value() -> dict[str, Samples]:
+    """Combined with a number, of any class and not."""
+    table: dict[str, Samples] = {}
+    for op, dtypes in (("aten::addcmul", NUMBERS), ("aten::addcdiv", FLOATS)):
+        table[op] = [
+            sample(op, plain(d, 4, 3), plain(d, 3) + 1, plain(d, 4, 1) + 2, value=v)
+            for d in dtypes
+            for v in (1, -1, 3)
+        ] + [sample(op, x, x + 1, x * 2 + 9, value=0.3) for x in layouts(torch.float32)]
+    lerp, fill = "aten::lerp.Scalar", "aten::fill.Scalar"
+    table[lerp] = [
+        sample(lerp, plain(d, 4, 3), plain(d, 3) + 1, w)
+        for d in FLOATS
+        for w in (0, 0.25, 0.5, -0.75, 1)
+    ] + [sample(lerp, x, x + 1, 0.3) for x in layouts(torch.float32)]
+    table[fill] = [sample(fill, plain(d, 2, 3), v) for d in ALL for v in (0, 1, 7)]
+    table[fill] += [sample(fill, x, 2.5) for x in layouts(torch.float32)]
+    return table
+
+
 FAMILIES: list[Callable[[], dict[str, Samples]]] = [
     _elementary,
     _arithmetic,
@@ -247,5 +267,6 @@ FAMILIES: list[Callable[[], dict[str, Samples]]] = [
     _logic,
     _choices,
     _conversions,
+    _with_value,
 ]
 TABLE: dict[str, Samples] = {op: s for family in FAMILIES for op, s in family().items()}
