@@ -1,6 +1,8 @@
 // Tensors as views of a storage: as_strided and its inverse, which AOTAutograd makes of inputs that
 // overlap. A node has two arguments beside its schema's: where self lies in its storage.
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "lower/positions.h"
 #include "lower/rule.h"
@@ -34,12 +36,86 @@ View view_of(const Call& c) {
   return v;
 }
 
-// The view is one run of memory.
-bool is_run(const View& v) {
-  return dense_order(v.sizes, v.strides) == row_major(static_cast<int64_t>(v.sizes.size()));
+int64_t num_elements(const View& v) { return Type{DType::kBool, v.sizes}.num_elements(); }
+
+// The storage, with some more elements at its end, as a tensor of which the view is a slice: one
+// dim, or level, for each dim of the view that moves, by decreasing strides, and one for what lies
+// between its elements.
+struct Levels {
+  Dims extents;
+  Dims starts;
+  Dims limits;
+  Dims steps;
+  Dims dims;  // of the view, that the levels stand for
+
+  bool is_dense() const {
+    return std::ranges::all_of(steps, [](int64_t s) { return s == 1; });
+  }
+  int64_t size() const { return Type{DType::kBool, extents}.num_elements(); }
+};
+
+// The greatest unit of which a step of `stride` is a multiple and `above` too, by self's strides.
+int64_t unit_of(int64_t stride, int64_t above, const Dims& strides) {
+  if (above % stride == 0) return stride;
+  int64_t unit = 0;
+  for (const int64_t s : strides) {
+    if (s > unit && stride % s == 0 && above % s == 0) unit = s;
+  }
+  return unit;
 }
 
-int64_t num_elements(const View& v) { return Type{DType::kBool, v.sizes}.num_elements(); }
+// None where the view isn't such a slice.
+std::optional<Levels> levels_of(const View& v, const Dims& self_strides) {
+  const int64_t size = v.storage.type.num_elements();
+  const Order plain = row_major(static_cast<int64_t>(v.sizes.size()));
+  if (dense_order(v.sizes, v.strides) == plain) {  // one run of memory
+    return Levels{{size}, {v.offset}, {v.offset + num_elements(v)}, {1}, plain};
+  }
+  Levels levels;
+  for (size_t d = 0; d < v.sizes.size(); ++d) {
+    if (v.sizes[d] > 1 && v.strides[d] > 0) levels.dims.push_back(static_cast<int64_t>(d));
+  }
+  std::ranges::stable_sort(levels.dims, std::ranges::greater(),
+                           [&](int64_t d) { return v.strides[d]; });
+  int64_t above = 0;
+  int64_t rest = v.offset;
+  const auto add = [&](int64_t unit, int64_t count, int64_t step) {
+    levels.extents.push_back(above == 0 ? (size + unit - 1) / unit : above / unit);
+    levels.starts.push_back(rest / unit);
+    levels.limits.push_back(rest / unit + (count - 1) * step + 1);
+    levels.steps.push_back(step);
+    above = unit;
+    rest %= unit;
+    return levels.limits.back() <= levels.extents.back();
+  };
+  for (const int64_t d : levels.dims) {
+    const int64_t stride = v.strides[d];
+    const int64_t unit = above == 0 ? stride : unit_of(stride, above, self_strides);
+    if (unit == 0 || unit == above || !add(unit, v.sizes[d], stride / unit)) return std::nullopt;
+  }
+  if (above != 1 && !add(1, 1, 1)) return std::nullopt;
+  return levels;
+}
+
+hlo::Value as_levels(const Call& c, const View& v, const Levels& levels) {
+  hlo::Builder& b = c.build();
+  const int64_t more = levels.size() - v.storage.type.num_elements();
+  hlo::Value storage = v.storage;
+  if (more > 0) {
+    storage = b.pad(storage, b.constant(0, {storage.type.dtype, {}}), {0}, {more}, {0});
+  }
+  return b.reshape(storage, levels.extents);
+}
+
+// The view's dims in the order of the levels, then those that don't move.
+Order order_of(const View& v, const Levels& levels) {
+  Order order = levels.dims;
+  for (size_t d = 0; d < v.sizes.size(); ++d) {
+    const auto dim = static_cast<int64_t>(d);
+    if (std::ranges::find(levels.dims, dim) == levels.dims.end()) order.push_back(dim);
+  }
+  return order;
+}
 
 // The position in the storage of each element of the view: i64[n,1].
 hlo::Value positions(const Call& c, const View& v) {
@@ -57,9 +133,15 @@ Results as_strided(const Call& c) {
   const View v = view_of(c);
   const int64_t n = num_elements(v);
   if (n == 0) return c.splat(0, c.result().dtype);
-  if (is_run(v)) {
-    const hlo::Value run = c.build().slice(v.storage, {v.offset}, {v.offset + n}, {1});
-    return c.wrap(c.build().reshape(run, v.sizes));
+  if (const auto levels = levels_of(v, c.integers("self_stride"))) {
+    const hlo::Value part =
+        c.build().slice(as_levels(c, v, *levels), levels->starts, levels->limits, levels->steps);
+    Dims moving = v.sizes;
+    for (size_t d = 0; d < moving.size(); ++d) {
+      if (v.strides[d] == 0) moving[d] = 1;
+    }
+    const Order order = order_of(v, *levels);
+    return c.broadcast({c.build().reshape(part, permute(moving, order)), order}, v.sizes);
   }
   hlo::Gather g;
   g.collapsed_slice_dims = g.start_index_map = {0};
@@ -68,20 +150,39 @@ Results as_strided(const Call& c) {
   return c.wrap(c.build().reshape(c.build().gather(v.storage, positions(c, v), g), v.sizes));
 }
 
+// Whether some elements of the storage are several of the view.
+bool repeats(const View& v) {
+  for (size_t d = 0; d < v.sizes.size(); ++d) {
+    if (v.sizes[d] > 1 && v.strides[d] == 0) return true;
+  }
+  return false;
+}
+
+// The storage with src where the view is.
+hlo::Value write_levels(const Call& c, const View& v, const Levels& levels) {
+  hlo::Builder& b = c.build();
+  const hlo::Value old = as_levels(c, v, levels);
+  const hlo::Value there = b.slice(old, levels.starts, levels.limits, levels.steps);
+  hlo::Value source = b.reshape(c.tensor("src", order_of(v, levels)).value, there.type.dims);
+  if (const std::optional<Tensor> permit = c.write_permit()) {
+    source = b.elementwise(Op::kSelect, {permit->value, source, there});
+  }
+  std::vector<hlo::Value> starts;
+  for (const int64_t s : levels.starts) starts.push_back(b.constant(s, {DType::kI64, {}}));
+  const hlo::Value all = b.reshape(b.dynamic_update_slice(old, source, starts), {levels.size()});
+  return b.slice(all, {0}, {v.storage.type.num_elements()}, {1});
+}
+
 Results as_strided_scatter(const Call& c) {
   const View v = view_of(c);
   const int64_t n = num_elements(v);
   if (n == 0) return v.self;
-  const hlo::Value source = c.build().reshape(c.tensor("src").value, {n});
   hlo::Value storage;
-  if (is_run(v)) {
-    const hlo::Value old = c.build().slice(v.storage, {v.offset}, {v.offset + n}, {1});
-    const std::optional<Tensor> permit = c.write_permit();
-    const hlo::Value run =
-        permit ? c.build().elementwise(Op::kSelect, {permit->value, source, old}) : source;
-    const std::vector<hlo::Value> start = {c.build().constant(v.offset, {DType::kI64, {}})};
-    storage = c.build().dynamic_update_slice(v.storage, run, start);
+  const auto levels = levels_of(v, c.integers("self_stride"));
+  if (levels && levels->is_dense() && !repeats(v)) {
+    storage = write_levels(c, v, *levels);
   } else {
+    const hlo::Value source = c.build().reshape(c.tensor("src").value, {n});
     hlo::Scatter s;
     s.inserted_window_dims = s.scatter_dims_to_operand_dims = {0};
     s.index_vector_dim = 1;

@@ -61,8 +61,22 @@ def views() -> dict[str, Samples]:
             sample("aten::as_strided", plain(F32, 6, 4).t(), [2, 3], [1, 4], 2),
             sample("aten::as_strided", row, [2, 3, 2], [0, 20, 1]),
             sample("aten::as_strided", row, [0, 3], [3, 1]),
+            # A transpose, a slice with steps, a diagonal, a select with an expand, windows.
+            sample("aten::as_strided", plain(F32, 6, 4), [4, 6], [1, 4]),
+            sample("aten::as_strided", plain(F32, 4, 6), [2, 2], [12, 4], 1),
+            sample("aten::as_strided", plain(F32, 5, 5), [5], [6]),
+            sample("aten::as_strided", plain(F32, 3, 4, 5), [2, 3, 5], [0, 20, 1], 10),
+            sample("aten::as_strided", plain(F32, 10), [4, 3], [2, 1], 1),
+            sample("aten::as_strided", plain(F32, 3, 4, 5), [3, 2, 4], [20, 5, 1], 6),
+            sample("aten::as_strided", plain(F32, 7, 3), [3, 2], [6, 1], 4),
         ],
         "aten::as_strided_scatter": [
+            sample("aten::as_strided_scatter", plain(F32, 4, 6), plain(F32, 6, 2), [6, 2], [1, 12]),
+            sample("aten::as_strided_scatter", plain(F32, 5, 5), plain(F32, 5), [5], [6]),
+            sample("aten::as_strided_scatter", plain(F32, 4, 6), plain(F32, 2, 2), [2, 2], [12, 4]),
+            sample(
+                "aten::as_strided_scatter", plain(F32, 7, 3), plain(F32, 3, 2), [3, 2], [6, 1], 4
+            ),
             sample("aten::as_strided_scatter", row, plain(F32, 3, 4, seed=1), [3, 4], [20, 5], 7),
             sample("aten::as_strided_scatter", row, plain(F32, seed=1), [], [], 7),
         ],
