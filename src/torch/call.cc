@@ -1,28 +1,17 @@
 #include "torch/call.h"
 
-#include <ATen/Context.h>
 #include <c10/core/GradMode.h>
 
 #include <utility>
 
 #include "base/error.h"
+#include "torch/outputs.h"
 #include "torch/random.h"
+#include "torch/runtime.h"
 #include "torch/tensor.h"
 
 namespace torch_pjrt::aten {
 namespace {
-
-lower::Precision matmul_precision() {
-  switch (at::globalContext().float32MatmulPrecision()) {
-    case at::Float32MatmulPrecision::HIGHEST:
-      return lower::Precision::kHighest;
-    case at::Float32MatmulPrecision::HIGH:
-      return lower::Precision::kHigh;
-    case at::Float32MatmulPrecision::MEDIUM:
-      return lower::Precision::kDefault;
-  }
-  return lower::Precision::kHighest;
-}
 
 // The state of one call, with its steps in their order.
 class Call {
@@ -165,13 +154,7 @@ class Call {
   // Raises what eager would for the values of this call.
   void check_status() const {
     if (status_.problem == 0) return;
-    const lower::Problem& problem = found_.entry->problems.at(status_.problem - 1);
-    std::string message = problem.message;
-    if (const size_t place = message.find("{}"); place != std::string::npos) {
-      message.replace(place, 2, std::to_string(status_.value));
-    }
-    TORCH_CHECK_INDEX(problem.kind != lower::Problem::Kind::kIndexError, message);
-    TORCH_CHECK(false, message);
+    raise_problem(found_.entry->problems.at(status_.problem - 1), status_.value);
   }
 
   // What was written to our copies of mutated inputs.
@@ -207,53 +190,13 @@ class Call {
     return output;
   }
 
-  // The view lies where it did at capture, seen from the first element of `base`.
-  at::Tensor view(const Output& output, const at::Tensor& base, const SymType& base_type) const {
-    const int64_t offset = graph_.exprs.evaluate(output.type.offset, symbols_) -
-                           graph_.exprs.evaluate(base_type.offset, symbols_);
-    return base.as_strided(compile::evaluate(graph_.exprs, output.type.dims, symbols_),
-                           compile::evaluate(graph_.exprs, output.type.strides, symbols_),
-                           base.storage_offset() + offset);
-  }
-
-  at::Tensor view_of_input(const Output& output) const {
-    return view(output, *given_[output.input].tensor, graph_.inputs[output.input].type);
-  }
-
-  at::Tensor part(const Output& output, const std::vector<Result>& outputs) const {
-    return view(output, std::get<at::Tensor>(outputs[output.output]),
-                graph_.outputs[output.output].type);
-  }
-
-  Result number(const Scalar& scalar) const {
-    const Number value =
-        scalar.expr < 0 ? scalar.number : graph_.exprs.evaluate(scalar.expr, symbols_);
-    if (scalar.kind == ScalarKind::kBool) return value.as_float() != 0;
-    if (scalar.kind == ScalarKind::kFloat) return value.as_float();
-    return value.i;
-  }
-
-  Result input(int32_t i) const {
-    if (given_[i].tensor) return *given_[i].tensor;
-    return given_[i].number;
-  }
-
   std::vector<Result> make_outputs() {
-    std::vector<Result> outputs(graph_.outputs.size());
+    std::vector<Result> computed(graph_.outputs.size());
     for (size_t i = 0; i < memory_.size(); ++i) {
       const compile::ResultForm& form = found_.entry->results[i];
-      if (memory_[i].defined()) outputs[form.index] = result(i);
+      if (memory_[i].defined()) computed[form.index] = result(i);
     }
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const Output& output = graph_.outputs[i];
-      if (output.kind == Output::Kind::kInput) outputs[i] = input(output.input);
-      if (output.kind == Output::Kind::kView) outputs[i] = view_of_input(output);
-      if (output.kind == Output::Kind::kPart) outputs[i] = part(output, outputs);
-      if (output.kind == Output::Kind::kSame) outputs[i] = outputs[output.output];
-      if (output.kind == Output::Kind::kNumber) outputs[i] = number(output.number);
-    }
-    outputs.resize(outputs.size() - graph_.num_hidden);
-    return outputs;
+    return add_outputs(graph_, symbols_, given_, std::move(computed));
   }
 
   compile::Program& program_;

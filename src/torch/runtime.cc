@@ -1,5 +1,7 @@
 #include "torch/runtime.h"
 
+#include <ATen/Context.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,6 +26,18 @@ std::unique_ptr<compile::Runtime> make_runtime() {
 compile::Runtime& runtime() {
   static compile::Runtime& instance = *make_runtime().release();
   return instance;
+}
+
+lower::Precision matmul_precision() {
+  switch (at::globalContext().float32MatmulPrecision()) {
+    case at::Float32MatmulPrecision::HIGHEST:
+      return lower::Precision::kHighest;
+    case at::Float32MatmulPrecision::HIGH:
+      return lower::Precision::kHigh;
+    case at::Float32MatmulPrecision::MEDIUM:
+      return lower::Precision::kDefault;
+  }
+  return lower::Precision::kHighest;
 }
 
 }  // namespace torch_pjrt::aten

@@ -1,0 +1,52 @@
+// Arrays on the device that tensors of device="pjrt" hold.
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/type.h"
+#include "lower/order.h"
+#include "pjrt/buffer.h"
+
+namespace torch_pjrt::lazy {
+
+// An array of the device, or one that a program on its way will give. Any thread may use it.
+class Array {
+ public:
+  Array(Type type, lower::Order order) : type_(std::move(type)), order_(std::move(order)) {}
+  Array(Type type, lower::Order order, pjrt::Buffer buffer)
+      : Array(std::move(type), std::move(order)) {
+    buffer_ = std::move(buffer);
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  const Type& type() const { return type_; }  // logical dims
+  // The logical dims in the order in which the buffer has them.
+  const lower::Order& order() const { return order_; }
+
+  // Each once, by whoever runs the program.
+  void give(pjrt::Buffer buffer);
+  void give(std::exception_ptr error);
+
+  // Waits until the program has been started, not until it has ended. Throws its error.
+  const pjrt::Buffer& buffer() const;
+  // Whether buffer() would not wait.
+  bool is_given() const;
+
+  // The elements in logical row-major order; waits for the program. `size` is in bytes.
+  void to_host(void* destination, size_t size) const;
+
+ private:
+  const Type type_;
+  const lower::Order order_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable given_;
+  std::optional<pjrt::Buffer> buffer_;
+  std::exception_ptr error_;
+};
+
+}  // namespace torch_pjrt::lazy

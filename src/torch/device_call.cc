@@ -1,0 +1,148 @@
+#include "torch/device_call.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "torch/generator.h"
+#include "torch/outputs.h"
+#include "torch/run.h"
+#include "torch/runtime.h"
+#include "torch/storage.h"
+#include "torch/tensor.h"
+
+namespace torch_pjrt::lazy {
+namespace {
+
+class Call {
+ public:
+  Call(compile::Program& program, std::span<const aten::Argument> arguments, run::HostLock& lock)
+      : program_(program), graph_(program.graph()), given_(arguments), lock_(lock) {}
+
+  std::vector<aten::Result> run() {
+    read_arguments();
+    lower::Signature signature{program_.bind(arguments_), {}};
+    symbols_ = signature.symbols;
+    gather();
+    for (const auto& array : arrays_) {
+      signature.input_orders.push_back(array ? array->order() : lower::Order());
+    }
+    const auto compiled = [&] {
+      const run::Reacquire reacquire(lock_);
+      lock_.release();
+      return program_.compiled(signature, aten::matmul_precision(), lock_);
+    }();
+    std::vector<Number> scalars;
+    for (const Scalar& s : graph_.scalars) {
+      scalars.push_back(s.expr < 0 ? s.number : graph_.exprs.evaluate(s.expr, symbols_));
+    }
+    const std::vector<int64_t> draws = take_draws(std::nullopt, graph_.draws.size());
+    results_ = execute(*compiled, arrays_, scalars, draws);
+    return make_outputs(*compiled);
+  }
+
+ private:
+  std::string describe(size_t i) const {
+    return i < graph_.inputs.size() ? str("input ", i, " (", graph_.inputs[i].name, ")")
+                                    : str("input ", i);
+  }
+
+  void read_arguments() {
+    for (size_t i = 0; i < given_.size(); ++i) {
+      compile::Argument argument;
+      argument.number = given_[i].number;
+      if (const at::Tensor* t = given_[i].tensor) {
+        if (!is_on_device(*t) && t->dim() > 0) {
+          fail(Code::kInvalid, describe(i), " is on ", t->device().str(),
+               ", and others on pjrt: move it there with .to(\"pjrt\")");
+        }
+        argument.is_tensor = true;
+        argument.tensor = {nullptr,
+                           aten::from_torch(t->scalar_type()),
+                           {t->sizes().data(), t->sizes().size()},
+                           {t->strides().data(), t->strides().size()}};
+      }
+      arguments_.push_back(argument);
+    }
+  }
+
+  void gather() {
+    std::vector<const at::Tensor*> tensors;
+    for (const aten::Argument& a : given_) {
+      if (a.tensor && is_on_device(*a.tensor)) tensors.push_back(a.tensor);
+    }
+    const auto arrays = arrays_of(tensors);
+    size_t next = 0;
+    for (const aten::Argument& a : given_) {
+      if (!a.tensor) {
+        arrays_.emplace_back();
+      } else {
+        arrays_.push_back(is_on_device(*a.tensor) ? arrays[next++] : to_device(*a.tensor));
+      }
+    }
+  }
+
+  at::Tensor output(const lower::ProgramResult& result, pjrt::Buffer buffer) const {
+    const compile::ResultForm form = compile::result_form(graph_, result, symbols_);
+    const auto geometry = [&](const Dims& dims, const Dims& strides) {
+      return Geometry{form.dtype, at::DimVector(dims.begin(), dims.end()),
+                      at::DimVector(strides.begin(), strides.end()), 0};
+    };
+    Value value = data(
+        std::make_shared<Array>(Type{form.dtype, result.dims}, result.order, std::move(buffer)));
+    const std::lock_guard lock(mutex());
+    if (form.kind == compile::ResultForm::Kind::kDense) {
+      return make_tensor(std::move(value), geometry(form.dims, form.strides));
+    }
+    const at::Tensor memory =
+        make_tensor(std::move(value), geometry(form.memory_dims, form.memory_strides));
+    if (form.kind == compile::ResultForm::Kind::kExpanded) {
+      return memory.as_strided(form.dims, form.strides);
+    }
+    at::Tensor with_gaps = empty(form.dims, form.strides, aten::to_torch(form.dtype));
+    write(with_gaps.as_strided(form.memory_dims, form.strides), read(memory));
+    return with_gaps;
+  }
+
+  void mutate(const lower::ProgramResult& result, pjrt::Buffer buffer) const {
+    const at::Tensor& tensor = *given_[graph_.mutations[result.index].input].tensor;
+    auto array = std::make_shared<Array>(Type{result.type.dtype, result.dims}, result.order,
+                                         std::move(buffer));
+    if (tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+    const std::lock_guard lock(mutex());
+    write(tensor, data(std::move(array)));
+  }
+
+  std::vector<aten::Result> make_outputs(const compile::Compiled& compiled) {
+    using Kind = lower::ProgramResult::Kind;
+    std::vector<aten::Result> computed(graph_.outputs.size());
+    const auto& forms = compiled.program.results;
+    for (size_t i = 0; i < forms.size(); ++i) {
+      if (forms[i].kind == Kind::kOutput) {
+        computed[forms[i].index] = output(forms[i], std::move(results_[i]));
+      } else if (forms[i].kind == Kind::kMutation) {
+        mutate(forms[i], std::move(results_[i]));
+      } else {
+        watch(compiled.program.problems, std::move(results_[i]));
+      }
+    }
+    return aten::add_outputs(graph_, symbols_, given_, std::move(computed));
+  }
+
+  compile::Program& program_;
+  const Graph& graph_;
+  std::span<const aten::Argument> given_;
+  run::HostLock& lock_;
+  std::vector<compile::Argument> arguments_;
+  std::vector<int64_t> symbols_;
+  std::vector<std::shared_ptr<Array>> arrays_;
+  std::vector<pjrt::Buffer> results_;
+};
+
+}  // namespace
+
+std::vector<aten::Result> call(compile::Program& program, std::span<const aten::Argument> arguments,
+                               run::HostLock& lock) {
+  return Call(program, arguments, lock).run();
+}
+
+}  // namespace torch_pjrt::lazy

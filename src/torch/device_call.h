@@ -1,0 +1,17 @@
+// One call of a compiled program on tensors of the lazy device.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "torch/call.h"
+
+namespace torch_pjrt::lazy {
+
+// Starts the program, which was made for the device, and doesn't wait for it. Inputs that are
+// pending are run first, as one program; nothing is copied. Inputs that the graph mutates have
+// their new values when it returns. Any thread may call it.
+std::vector<aten::Result> call(compile::Program& program, std::span<const aten::Argument> arguments,
+                               run::HostLock& lock);
+
+}  // namespace torch_pjrt::lazy

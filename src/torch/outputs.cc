@@ -1,0 +1,82 @@
+#include "torch/outputs.h"
+
+#include <string>
+#include <utility>
+
+#include "compile/binding.h"
+
+namespace torch_pjrt::aten {
+namespace {
+
+class Outputs {
+ public:
+  Outputs(const Graph& graph, std::span<const int64_t> symbols, std::span<const Argument> arguments)
+      : graph_(graph), symbols_(symbols), given_(arguments) {}
+
+  void add(std::vector<Result>& outputs) const {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Output& output = graph_.outputs[i];
+      if (output.kind == Output::Kind::kInput) outputs[i] = input(output.input);
+      if (output.kind == Output::Kind::kView) outputs[i] = view_of_input(output);
+      if (output.kind == Output::Kind::kPart) outputs[i] = part(output, outputs);
+      if (output.kind == Output::Kind::kSame) outputs[i] = outputs[output.output];
+      if (output.kind == Output::Kind::kNumber) outputs[i] = number(output.number);
+    }
+    outputs.resize(outputs.size() - graph_.num_hidden);
+  }
+
+ private:
+  // The view lies where it did at capture, seen from the first element of `base`.
+  at::Tensor view(const Output& output, const at::Tensor& base, const SymType& base_type) const {
+    const int64_t offset = graph_.exprs.evaluate(output.type.offset, symbols_) -
+                           graph_.exprs.evaluate(base_type.offset, symbols_);
+    return base.as_strided(compile::evaluate(graph_.exprs, output.type.dims, symbols_),
+                           compile::evaluate(graph_.exprs, output.type.strides, symbols_),
+                           base.storage_offset() + offset);
+  }
+
+  at::Tensor view_of_input(const Output& output) const {
+    return view(output, *given_[output.input].tensor, graph_.inputs[output.input].type);
+  }
+
+  at::Tensor part(const Output& output, const std::vector<Result>& outputs) const {
+    return view(output, std::get<at::Tensor>(outputs[output.output]),
+                graph_.outputs[output.output].type);
+  }
+
+  Result number(const Scalar& scalar) const {
+    const Number value =
+        scalar.expr < 0 ? scalar.number : graph_.exprs.evaluate(scalar.expr, symbols_);
+    if (scalar.kind == ScalarKind::kBool) return value.as_float() != 0;
+    if (scalar.kind == ScalarKind::kFloat) return value.as_float();
+    return value.i;
+  }
+
+  Result input(int32_t i) const {
+    if (given_[i].tensor) return *given_[i].tensor;
+    return given_[i].number;
+  }
+
+  const Graph& graph_;
+  std::span<const int64_t> symbols_;
+  std::span<const Argument> given_;
+};
+
+}  // namespace
+
+std::vector<Result> add_outputs(const Graph& graph, std::span<const int64_t> symbols,
+                                std::span<const Argument> arguments, std::vector<Result> computed) {
+  Outputs(graph, symbols, arguments).add(computed);
+  return computed;
+}
+
+void raise_problem(const lower::Problem& problem, int64_t value) {
+  std::string message = problem.message;
+  if (const size_t place = message.find("{}"); place != std::string::npos) {
+    message.replace(place, 2, std::to_string(value));
+  }
+  TORCH_CHECK_INDEX(problem.kind != lower::Problem::Kind::kIndexError, message);
+  TORCH_CHECK(false, message);
+}
+
+}  // namespace torch_pjrt::aten

@@ -1,0 +1,74 @@
+// What ops recorded on the lazy device give: pending values, which become arrays when they are run.
+//
+// Values that depend on each other's pending values form a group, and a run computes all of a
+// group that a storage still holds: nothing is computed twice, and what has nothing to do with the
+// value that is needed stays pending.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "torch/array.h"
+#include "torch/geometry.h"
+
+namespace torch_pjrt::lazy {
+
+// An op with the types of its arguments and their structure: all but its operands and numbers.
+struct Signature {
+  struct Result {
+    ValueId value;  // of the graph
+    Geometry type;
+  };
+
+  int32_t id = 0;
+  std::string op;  // for messages
+  Graph graph;     // its tensor inputs are the op's operands, then the constants
+  std::vector<std::shared_ptr<Array>> constants;
+  std::vector<int32_t> numbers;  // for each of graph.scalars: which number of a call; -1: its own
+  std::vector<Result> results;
+};
+
+struct Node;
+
+// A result of a node.
+struct Value {
+  std::shared_ptr<Node> node;
+  int32_t index = 0;
+
+  explicit operator bool() const { return node != nullptr; }
+};
+
+// Values that are run together.
+struct Group {
+  std::shared_ptr<Group> parent;  // the group that this one has become part of
+  int64_t size = 0;               // nodes, those that nobody needs any more too
+};
+
+// Everything in it is guarded by the device's mutex, but an Array's own state.
+struct Node {
+  const Signature* signature = nullptr;        // null where it is data from the start
+  std::vector<Value> operands;                 // empty once it is run
+  std::vector<Scalar> numbers;                 // of this call
+  std::vector<int64_t> draws;                  // two for each of the graph's draws
+  std::vector<std::shared_ptr<Array>> arrays;  // of each result; null while pending, or if dead
+  std::vector<int32_t> holders;                // storages that hold each result
+  uint64_t sequence = 0;                       // in the order of recording
+  std::shared_ptr<Group> group;                // while pending
+
+  bool is_pending() const { return group != nullptr; }
+};
+
+// The group that it is part of by now.
+std::shared_ptr<Group> group_of(Node& node);
+
+// An array as a value.
+Value data(std::shared_ptr<Array> array);
+
+// A call of the op. `operands` are those of the signature but its constants.
+std::shared_ptr<Node> record(const Signature& signature, std::vector<Value> operands,
+                             std::vector<Scalar> numbers, std::vector<int64_t> draws);
+
+}  // namespace torch_pjrt::lazy

@@ -1,0 +1,39 @@
+// Pending values as a program: which nodes it has, its key, and its graph.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compile/program.h"
+#include "torch/pending.h"
+
+namespace torch_pjrt::lazy {
+
+// A program for groups that are equal but for their operands and numbers.
+struct PendingProgram {
+  PendingProgram(Graph graph, lower::Signature signature, lower::Precision precision,
+                 compile::Runtime& runtime, const std::string& plugin);
+
+  compile::Program program;
+  lower::Signature signature;
+  lower::Precision precision;
+};
+
+// What is taken out of the pending values to be run. Its results are already theirs.
+struct Plan {
+  PendingProgram* program = nullptr;  // null: there is nothing to run
+  std::vector<std::shared_ptr<Array>> inputs;
+  std::vector<Number> scalars;  // of the program's graph
+  std::vector<int64_t> draws;
+  std::vector<std::shared_ptr<Array>> outputs;
+};
+
+// Of the groups of those values that are pending. mutex() is held. From here on all that storages
+// hold of these groups, and the values themselves, is data, which the caller is to compute.
+Plan plan(std::span<const Value> values, const std::string& plugin);
+// Of all groups.
+Plan plan_all(const std::string& plugin);
+
+}  // namespace torch_pjrt::lazy

@@ -1,0 +1,245 @@
+#include "torch/run.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <list>
+#include <utility>
+
+#include "base/error.h"
+#include "torch/host.h"
+#include "torch/outputs.h"
+#include "torch/runtime.h"
+#include "torch/storage.h"
+#include "torch/tensor.h"
+
+namespace torch_pjrt::lazy {
+namespace {
+
+// Nodes of one program: compilers take long for more, and a loop without a read would not end.
+constexpr int64_t kMaxGroupSize = 4000;
+
+// Without Python's lock for a scope.
+class Unlocked {
+ public:
+  Unlocked() : lock_(host().lock()) { lock_->release(); }
+  ~Unlocked() { lock_->acquire(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  run::HostLock& lock() { return *lock_; }
+
+ private:
+  std::unique_ptr<run::HostLock> lock_;
+};
+
+struct Started {
+  std::vector<lower::Problem> problems;
+  pjrt::Buffer status;
+};
+std::mutex started_mutex;
+std::list<pjrt::Event>& running() {  // ends of programs
+  static auto& instance = *new std::list<pjrt::Event>;
+  return instance;
+}
+std::list<Started>& started() {
+  static auto& instance = *new std::list<Started>;
+  return instance;
+}
+
+std::atomic<int64_t> run::Stats::* counter(run::Origin origin) {
+  return origin == run::Origin::kCompiled ? &run::Stats::compiles
+         : origin == run::Origin::kDisk   ? &run::Stats::disk_hits
+                                          : &run::Stats::memory_hits;
+}
+
+void run_plan(Plan plan) {
+  if (!plan.program) return;
+  PendingProgram& p = *plan.program;
+  try {
+    Unlocked unlocked;
+    const auto compiled = p.program.compiled(p.signature, p.precision, unlocked.lock());
+    std::vector<pjrt::Buffer> results = execute(*compiled, plan.inputs, plan.scalars, plan.draws);
+    for (size_t i = 0; i < plan.outputs.size(); ++i) plan.outputs[i]->give(std::move(results[i]));
+    if (results.size() > plan.outputs.size())
+      watch(compiled->program.problems, std::move(results.back()));
+  } catch (...) {
+    for (const auto& output : plan.outputs) {
+      if (!output->is_given()) output->give(std::current_exception());
+    }
+    // Ctrl-C is the caller's to see.
+    try {
+      throw;
+    } catch (const Error&) {
+    } catch (const c10::Error&) {
+    }
+  }
+}
+
+}  // namespace
+
+compile::Device& device() {
+  static compile::Device& instance = aten::runtime().device(plugin_path());
+  return instance;
+}
+
+const std::string& plugin_path() {
+  static const std::string& path = *new std::string(host().plugin());
+  return path;
+}
+
+void watch(std::vector<lower::Problem> problems, pjrt::Buffer status) {
+  const std::lock_guard lock(started_mutex);
+  started().push_back({std::move(problems), std::move(status)});
+}
+
+void check_values() {
+  std::list<Started> programs;
+  {
+    const std::lock_guard lock(started_mutex);
+    programs.swap(started());
+  }
+  for (auto it = programs.begin(); it != programs.end();) {
+    int64_t status[2] = {0, 0};
+    it->status.to_host(status, sizeof status);
+    const std::vector<lower::Problem> problems = std::move(it->problems);
+    it = programs.erase(it);
+    if (status[0] == 0) continue;
+    {
+      const std::lock_guard lock(started_mutex);
+      started().splice(started().begin(), programs);
+    }
+    aten::raise_problem(problems.at(static_cast<size_t>(status[0] - 1)), status[1]);
+  }
+}
+
+std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
+                                  std::span<const std::shared_ptr<Array>> inputs,
+                                  std::span<const Number> scalars, std::span<const int64_t> draws) {
+  using Kind = lower::ProgramArgument::Kind;
+  const pjrt::Client& client = device().client();
+  std::vector<pjrt::Buffer> own;
+  own.reserve(compiled.program.arguments.size());
+  const auto copied = [&](const void* memory, const Type& type) {
+    own.push_back(client.from_host(memory, type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
+    return own.back().get();
+  };
+  std::vector<PJRT_Buffer*> arguments;
+  arguments.reserve(compiled.program.arguments.size());
+  for (const lower::ProgramArgument& a : compiled.program.arguments) {
+    if (a.kind == Kind::kInput) {
+      arguments.push_back(inputs[a.index]->buffer().get());
+    } else if (a.kind == Kind::kDraw) {
+      arguments.push_back(copied(&draws[2 * static_cast<size_t>(a.index)], a.type));
+    } else if (a.kind == Kind::kScalar) {
+      const int64_t bits = compile::encode(scalars[a.index], a.type.dtype);
+      arguments.push_back(copied(&bits, a.type));
+    } else {
+      fail(Code::kInternal, "a program of the device takes memory of its caller's");
+    }
+  }
+  std::vector<pjrt::Buffer> outputs;
+  run::Stats& stats = aten::runtime().stats();
+  stats.add(&run::Stats::executions);
+  stats.add(counter(compiled.used.exchange(true) ? run::Origin::kMemory : compiled.origin));
+  {
+    pjrt::Event done = compiled.executable->execute(arguments, {}, outputs);
+    const std::lock_guard lock(started_mutex);
+    std::erase_if(running(), [](const pjrt::Event& e) { return e.is_ready(); });
+    running().push_back(std::move(done));
+  }
+  return outputs;
+}
+
+std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const> tensors) {
+  const std::string& plugin = plugin_path();
+  std::vector<Value> values;
+  Plan next;
+  {
+    const std::lock_guard lock(mutex());
+    for (const at::Tensor* t : tensors) values.push_back(read(*t));
+    next = plan(values, plugin);
+  }
+  run_plan(std::move(next));
+  std::vector<std::shared_ptr<Array>> arrays;
+  for (const Value& v : values) arrays.push_back(v.node->arrays[v.index]);
+  return arrays;
+}
+
+std::shared_ptr<Array> array_of(const at::Tensor& tensor) {
+  const at::Tensor* one = &tensor;
+  return arrays_of({&one, 1}).front();
+}
+
+void run_all() {
+  Plan next;
+  {
+    const std::lock_guard lock(mutex());
+    if (!Storage::any_pending()) return;
+  }
+  const std::string& plugin = plugin_path();
+  {
+    const std::lock_guard lock(mutex());
+    next = plan_all(plugin);
+  }
+  run_plan(std::move(next));
+}
+
+void synchronize() {
+  run_all();
+  const Unlocked unlocked;
+  std::list<pjrt::Event> events;
+  {
+    const std::lock_guard lock(started_mutex);
+    events.swap(running());
+  }
+  for (const pjrt::Event& event : events) event.await();
+  check_values();
+}
+
+void bound_group(const std::shared_ptr<Node>& node) {
+  const std::string& plugin = plugin_path();
+  Plan next;
+  {
+    const std::lock_guard lock(mutex());
+    if (!node->is_pending() || group_of(*node)->size < kMaxGroupSize) return;
+    const Value value{node, 0};
+    next = plan({&value, 1}, plugin);
+  }
+  run_plan(std::move(next));
+}
+
+at::Tensor to_host(const at::Tensor& tensor) {
+  const c10::AutoGradMode no_grad(false);
+  const auto array = array_of(tensor);
+  at::Tensor result = at::empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()));
+  {
+    const Unlocked unlocked;
+    array->to_host(result.unsafeGetTensorImpl()->mutable_data(), result.nbytes());
+    check_values();
+  }
+  aten::runtime().stats().add(&run::Stats::device_to_host_bytes,
+                              static_cast<int64_t>(result.nbytes()));
+  return result;
+}
+
+std::shared_ptr<Array> to_device(const at::Tensor& tensor) {
+  const c10::AutoGradMode no_grad(false);
+  at::Tensor source = tensor.detach().resolve_conj().resolve_neg();
+  const Dims dims(source.sizes().begin(), source.sizes().end());
+  auto order = lower::dense_order(dims, Dims(source.strides().begin(), source.strides().end()));
+  if (!order) {
+    source = source.contiguous();
+    order = lower::row_major(source.dim());
+  }
+  const Type type{aten::from_torch(source.scalar_type()), dims};
+  const Type physical{type.dtype, lower::permute(dims, *order)};
+  const Unlocked unlocked;
+  const void* memory = type.num_elements() == 0 ? nullptr : source.const_data_ptr();
+  aten::runtime().stats().add(&run::Stats::host_to_device_bytes, type.num_bytes());
+  return std::make_shared<Array>(
+      type, *order,
+      device().client().from_host(memory, physical, pjrt::HostSemantics::kImmutableOnlyDuringCall));
+}
+
+}  // namespace torch_pjrt::lazy

@@ -1,0 +1,48 @@
+// Runs pending values, and moves arrays between the host and the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <span>
+
+#include "torch/pending_program.h"
+
+namespace torch_pjrt::lazy {
+
+// None of these is called with mutex() held; each may be called with Python's lock or without, and
+// gives it up while it waits.
+
+// The tensor's elements as they lie in memory: pending ones are on their way when it returns.
+std::shared_ptr<Array> array_of(const at::Tensor& tensor);
+// Of several: those that are pending run as one program.
+std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const> tensors);
+// Starts all that is pending. Its errors surface where a result is read.
+void run_all();
+// Waits until all that was started is complete; throws what a read would.
+void synchronize();
+// Cuts a group that has become too large.
+void bound_group(const std::shared_ptr<Node>& node);
+
+// Its elements as a contiguous CPU tensor.
+at::Tensor to_host(const at::Tensor& tensor);
+// The elements of a CPU tensor, which may change as soon as this returns.
+std::shared_ptr<Array> to_device(const at::Tensor& tensor);
+
+// The device that programs run on; started at its first use.
+compile::Device& device();
+// The path of its plugin.
+const std::string& plugin_path();
+
+// A program that was started, as far as a reader has to know of it.
+void watch(std::vector<lower::Problem> problems, pjrt::Buffer status);
+// Throws c10::Error or c10::IndexError, as eager would have, for the values of a program that was
+// started before.
+void check_values();
+
+// Starts a compiled program; gives its results, as the program has them.
+std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
+                                  std::span<const std::shared_ptr<Array>> inputs,
+                                  std::span<const Number> scalars, std::span<const int64_t> draws);
+
+}  // namespace torch_pjrt::lazy
