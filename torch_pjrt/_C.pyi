@@ -107,6 +107,7 @@ class Program:
         stored: dict[bytes, bytes] = ...,
         source: str = "",
         guard: str = "",
+        on_device: bool = False,
     ) -> None:
         """stored: programs that are looked up before the disk's, as store() gives them. source:
         where the function starts. guard: whose failure made Dynamo capture it."""
@@ -190,5 +191,21 @@ def cache_list(folder: str, with_content: bool) -> list[dict[str, Any]] | None:
 def cache_prune(folder: str, max_bytes: int) -> tuple[int, int]:
     """Removes entries until `max_bytes` are left (-1: none); the number and bytes removed."""
 
+def register_device(
+    plugin: Callable[[], str],
+    trace: Callable[[str, bool, list[Any]], tuple[Graph, list[torch.Tensor], bool] | str],
+    warn: Callable[[str, str], None],
+) -> bool:
+    """Registers device="pjrt"; False where another extension holds torch's place for it. `trace`
+    is trace.trace; `warn` gets the name of an op that runs on the CPU, and why."""
+
+def default_generator() -> torch.Generator: ...
+def value_id(tensor: torch.Tensor) -> int:
+    """Of a tensor on the lazy device: another number once it was written to."""
+
+def mark_step() -> None: ...
+def synchronize() -> None: ...
+def host_ops() -> dict[str, int]: ...
+def reset_host_ops() -> None: ...
 def plugin_info(path: str) -> dict[str, Any]: ...
 def shutdown() -> None: ...

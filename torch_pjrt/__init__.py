@@ -1,7 +1,7 @@
 """PyTorch programs on any PJRT device: `torch.compile(model, backend="pjrt")`.
 
-Importing this package checks torch's version. It loads neither torch nor the C++ core, and starts
-no thread.
+Importing this package checks torch's version, loads torch and the C++ core, and registers
+device="pjrt". It starts no thread and loads no plugin.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .compiler import FallbackWarning
     from .compiles import explain_compiles
     from .copies import CopyWarning
+    from .device import HostOpWarning
     from .errors import Error, OutOfMemoryError
     from .explanation import explain
     from .package_load import load
@@ -27,6 +28,7 @@ __all__ = [
     "CopyWarning",
     "Error",
     "FallbackWarning",
+    "HostOpWarning",
     "OutOfMemoryError",
     "ThreeProgramsWarning",
     "__version__",
@@ -49,6 +51,7 @@ _MODULES = {
     "CopyWarning": "copies",
     "Error": "errors",
     "FallbackWarning": "compiler",
+    "HostOpWarning": "device",
     "OutOfMemoryError": "errors",
     "ThreeProgramsWarning": "step",
     "align_": "align",
@@ -85,6 +88,12 @@ def _check_torch() -> None:
 
 
 _check_torch()
+
+
+def _register() -> None:
+    from . import device
+
+    device.register()
 
 
 def __getattr__(name: str) -> Any:
@@ -150,3 +159,6 @@ def set_max_program_bytes(max_bytes: int) -> None:
     """How much memory compiled programs may take together, instead of TORCH_PJRT_MAX_PROGRAM_BYTES.
     Those used longest ago are given up at once; the one used last stays."""
     _core().set_max_program_bytes(max_bytes)
+
+
+_register()

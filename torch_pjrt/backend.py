@@ -26,7 +26,7 @@ from . import (
 )
 from .capture_error import CaptureError
 from .compiler import GraphCompiler, WholeInEager, whole_in_eager
-from .errors import Error
+from .errors import Error, failure
 from .options import Options, parse
 from .sources import function_of
 from .warm import warming_up
@@ -111,15 +111,23 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
 def _graph_compiler(given: Options, plugin: str, origin: Origin) -> GraphCompiler:
     overrides = dict(given.compile_overrides)
 
-    def make_program(graph: _C.Graph) -> Any:
+    def make_program(captured: fx.Captured) -> Any:
+        if captured.on_device and plugin != plugins.choose(None):
+            raise failure(
+                "invalid",
+                what="tensors on device pjrt are of the plugin "
+                f"{plugins.choose(None)}, and the option 'plugin' names {plugin}",
+                remedy=f"set {plugins.ENVIRONMENT}, which both use, instead of the option",
+            )
         program: Any = _C.Program(
-            graph,
+            captured.graph,
             plugin,
             overrides,
             given.disk_cache,
             given.freeze,
             source=origin.function,
             guard=origin.guard,
+            on_device=captured.on_device,
         )
         program.graph_break = origin.graph_break
         return program

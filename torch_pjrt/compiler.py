@@ -52,7 +52,7 @@ observers: list[Callable[[Report], None]] = []
 class GraphCompiler:
     """`make_program` makes a program of a Graph. `fallback` and `eager_ops` as in Options."""
 
-    make_program: Callable[[_C.Graph], Any]
+    make_program: Callable[[fx.Captured], Any]
     fallback: str
     eager_ops: frozenset[str]
 
@@ -121,7 +121,7 @@ class GraphCompiler:
         captured = fx.capture(gm, names, outputs)
         if self.fallback != "error":
             self._check(captured)
-        program: Compiled = self.make_program(captured.graph)
+        program: Compiled = self.make_program(captured)
         return _with_constants(program, captured.constants) if captured.constants else program
 
     def _check(self, captured: fx.Captured) -> None:

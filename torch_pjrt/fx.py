@@ -37,6 +37,7 @@ class Captured:
     graph: _C.Graph
     constants: list[torch.Tensor]
     nodes: list[torch.fx.Node]
+    on_device: bool  # its tensors are on device="pjrt", not on the CPU
 
 
 def capture(
@@ -88,6 +89,7 @@ class Capture:
         self._nodes: list[torch.fx.Node] = []  # of the Graph's
         self._region: _C.Region | None = None  # that is being filled
         self._iterations: list[_C.ValueRef] = []  # of the loops around it: their numbers
+        self._device: str | None = None  # of all tensors, but for 0-d ones on the CPU
 
     def run(self) -> Captured:
         nodes = list(self._gm.graph.nodes)
@@ -104,7 +106,7 @@ class Capture:
                 self._call(node)
             elif node.op == "output":
                 self._outputs(list(node.args[0]))
-        return Captured(self._graph, self._constants, self._nodes)
+        return Captured(self._graph, self._constants, self._nodes, self._device == "pjrt")
 
     # --- inputs
 
@@ -311,7 +313,7 @@ class Capture:
 
     def _number(self, given: Any, kind: str, source: str) -> Any:
         if kind == "MemoryFormatType":  # a default, which the schema holds as a number
-            return str(_MEMORY_FORMATS[int(given)]).removeprefix("torch.")
+            return str(MEMORY_FORMATS[int(given)]).removeprefix("torch.")
         number = self._symbols.number(given, source)
         if isinstance(number, _C.Size):
             return number
@@ -496,12 +498,27 @@ class Capture:
                 at=source,
                 remedy=problem[1],
             )
+        self._note_device(tensor, where, source)
         return (
             tensor_types.dtype_name(tensor.dtype, where, source),
             [self._symbols.size(size, source) for size in tensor.shape],
             [self._symbols.size(stride, source) for stride in tensor.stride()],
             self._symbols.size(tensor.storage_offset(), source),
         )
+
+    def _note_device(self, tensor: torch.Tensor, where: str, source: str) -> None:
+        device = tensor.device.type
+        if device == "cpu" and tensor.ndim == 0:
+            return
+        self._device = self._device or device
+        if device != self._device:
+            raise failure(
+                "unsupported",
+                what=f"{where} is on {device}, and other tensors of the graph are on "
+                f"{self._device}",
+                at=source,
+                remedy="move tensors between devices outside of the compiled function",
+            )
 
 
 def has_no_effect(node: torch.fx.Node) -> bool:
@@ -513,7 +530,7 @@ REWRITE = (
     "rewrite the line with other ops, or keep its function out of the compiled one by "
     "torch.compiler.disable"
 )
-_MEMORY_FORMATS = (  # in the order of c10::MemoryFormat
+MEMORY_FORMATS = (  # in the order of c10::MemoryFormat
     torch.contiguous_format,
     torch.preserve_format,
     torch.channels_last,

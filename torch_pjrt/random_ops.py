@@ -1,7 +1,8 @@
 """The ops that random ops become: draws, and pure functions of them.
 
-A draw stands for two random numbers that a call takes from torch's default CPU generator. They name
-a stream of random bits, of which the other ops make tensors: equal draws give equal tensors.
+A draw stands for two random numbers that a call takes from its device's default generator. They
+name a stream of random bits, of which the other ops make tensors on that device: equal draws give
+equal tensors.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ __all__ = [
 ]
 
 Size = int | torch.SymInt
+Device = torch.device | None  # None: the CPU
 
 _library = torch.library.Library("torch_pjrt", "DEF")
 # Each draw has a site of its own, so that no two of a graph are taken for one.
 _library.define(
-    "draw(int site) -> Tensor",
+    "draw(int site, *, Device? device=None) -> Tensor",
     tags=(torch.Tag.nondeterministic_seeded, torch.Tag.pt2_compliant_tag),
 )
 for _schema in (
@@ -49,8 +51,8 @@ _sites = itertools.count()
 
 
 @torch.library.register_fake("torch_pjrt::draw", lib=_library)
-def _draw_type(site: int) -> torch.Tensor:
-    return torch.empty(2, dtype=torch.int64, device="cpu")
+def _draw_type(site: int, *, device: torch.device | None = None) -> torch.Tensor:
+    return torch.empty(2, dtype=torch.int64, device=device or "cpu")
 
 
 @torch.library.register_fake("torch_pjrt::random_bernoulli", lib=_library)
@@ -94,40 +96,40 @@ def is_random(op: object) -> bool:
     return isinstance(op, OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
 
 
-def _draw() -> torch.Tensor:
-    return _ops.draw(next(_sites))
+def _draw(device: Device) -> torch.Tensor:
+    return _ops.draw(next(_sites), device=device)
 
 
-def bernoulli(size: Sequence[Size], p: float) -> torch.Tensor:
+def bernoulli(size: Sequence[Size], p: float, device: Device = None) -> torch.Tensor:
     """A bool tensor, true with probability p (to within 2**-32)."""
-    return _ops.random_bernoulli(_draw(), size, p)
+    return _ops.random_bernoulli(_draw(device), size, p)
 
 
 def binomial(count: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
     """Successes among `count` trials, each with probability `chance`; all float64, of one shape."""
-    return _ops.random_binomial(_draw(), count, chance)
+    return _ops.random_binomial(_draw(count.device), count, chance)
 
 
-def integers(size: Sequence[Size], low: Size, last: Size) -> torch.Tensor:
+def integers(size: Sequence[Size], low: Size, last: Size, device: Device = None) -> torch.Tensor:
     """An int64 tensor, even over low to last, both included."""
-    return _ops.random_integers(_draw(), size, low, last)
+    return _ops.random_integers(_draw(device), size, low, last)
 
 
-def normal(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
+def normal(size: Sequence[Size], dtype: torch.dtype, device: Device = None) -> torch.Tensor:
     """Mean 0, standard deviation 1."""
-    return _ops.random_normal(_draw(), size, dtype=dtype)
+    return _ops.random_normal(_draw(device), size, dtype=dtype)
 
 
-def permutation(n: Size) -> torch.Tensor:
+def permutation(n: Size, device: Device = None) -> torch.Tensor:
     """An int64 tensor of 0 to n - 1 in random order."""
-    return _ops.random_permutation(_draw(), n)
+    return _ops.random_permutation(_draw(device), n)
 
 
 def poisson(rate: torch.Tensor) -> torch.Tensor:
     """Events where `rate` are expected; both float64."""
-    return _ops.random_poisson(_draw(), rate)
+    return _ops.random_poisson(_draw(rate.device), rate)
 
 
-def uniform(size: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
+def uniform(size: Sequence[Size], dtype: torch.dtype, device: Device = None) -> torch.Tensor:
     """Even over [0, 1), multiples of 2**-k where k is the number of the dtype's digits."""
-    return _ops.random_uniform(_draw(), size, dtype=dtype)
+    return _ops.random_uniform(_draw(device), size, dtype=dtype)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import checks, random_ops, torch_internals
 from .errors import failure
-from .random_ops import Size
+from .random_ops import Device, Size
 from .torch_internals import OpOverload
 
 aten = torch.ops.aten
@@ -38,7 +38,7 @@ def _of(*ops: OpOverload) -> Callable[[Rewrite], Rewrite]:
 
 
 def _supported(dtype: torch.dtype, options: dict[str, Any]) -> bool:
-    """Whether the tensor is one of floats on the CPU, made by the default generator."""
+    """Whether the tensor is one of floats, made by the default generator."""
     return dtype.is_floating_point and _is_default(options)
 
 
@@ -46,7 +46,7 @@ def _is_default(options: dict[str, Any]) -> bool:
     device = options.get("device")
     return (
         options.get("generator") is None
-        and (device is None or torch.device(device).type == "cpu")
+        and (device is None or torch.device(device).type in ("cpu", "pjrt"))
         and options.get("layout") in (None, torch.strided)
     )
 
@@ -89,13 +89,15 @@ def _last_integer(dtype: torch.dtype) -> int:
 
 # --- of a size, and like a tensor
 
-Sample = Callable[[Sequence[Size], torch.dtype], Tensor]
+Sample = Callable[[Sequence[Size], torch.dtype, Device], Tensor]
 
 
 def _of_size(sample: Sample) -> Rewrite:
     def rewrite(size: Sequence[Size], *, dtype: torch.dtype | None = None, **options: Any) -> Any:
         dtype = dtype or torch.get_default_dtype()
-        return sample(size, dtype) if _supported(dtype, options) else NotImplemented
+        if not _supported(dtype, options):
+            return NotImplemented
+        return sample(size, dtype, options.get("device"))
 
     return rewrite
 
@@ -111,7 +113,8 @@ def _of_like(sample: Sample) -> Rewrite:
         dtype = dtype or self.dtype
         if not _supported(dtype, options):
             return NotImplemented
-        return like(self, lambda size: sample(size, dtype), memory_format)
+        device = options.get("device") or self.device
+        return like(self, lambda size: sample(size, dtype, device), memory_format)
 
     return rewrite
 
@@ -130,7 +133,7 @@ def _uniform(self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: An
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
     _check_as_eager(self.dtype, "uniform_", low, high)
-    values = like(self, lambda size: random_ops.uniform(size, self.dtype))
+    values = like(self, lambda size: random_ops.uniform(size, self.dtype, self.device))
     if (low, high) == (0, 1):
         return values
     return (values.to(_computed(self.dtype)) * (high - low) + low).to(self.dtype)
@@ -140,7 +143,7 @@ def _uniform(self: Tensor, low: float = 0.0, high: float = 1.0, *, generator: An
 def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype), self.device))
     # Never 0, as in eager: it serves as a divisor.
     least = torch.finfo(self.dtype).eps / 2
     return ((-torch.log1p(-values)).clamp(min=least) / lambd).to(self.dtype)
@@ -150,7 +153,7 @@ def _exponential(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
 def _geometric(self: Tensor, p: float, *, generator: Any = None) -> Any:
     if not _is_default({"generator": generator}) or self.dtype.is_complex:
         return NotImplemented
-    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype), self.device))
     log_of_failure = math.log1p(-p) if p < 1 else -math.inf
     return (torch.log1p(-values) / log_of_failure).ceil().clamp(min=1).to(self.dtype)
 
@@ -159,7 +162,7 @@ def _geometric(self: Tensor, p: float, *, generator: Any = None) -> Any:
 def _cauchy(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.uniform(size, _computed(self.dtype), self.device))
     angle = (values - 0.5) * math.pi
     return (angle.sin() / angle.cos() * sigma + median).to(self.dtype)
 
@@ -179,7 +182,7 @@ def _normal_like(
 ) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype), self.device))
     return _scaled(values, mean, std).to(self.dtype)
 
 
@@ -187,7 +190,7 @@ def _normal_like(
 def _log_normal(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
     if not _supported(self.dtype, {"generator": generator}):
         return NotImplemented
-    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype)))
+    values = like(self, lambda size: random_ops.normal(size, _computed(self.dtype), self.device))
     return _scaled(values, mean, std).exp().to(self.dtype)
 
 
@@ -203,7 +206,8 @@ def _normal(
     dtype = dtype or torch.get_default_dtype()
     if not _supported(dtype, options):
         return NotImplemented
-    return _scaled(random_ops.normal(size, _computed(dtype)), mean, std).to(dtype)
+    device = options.get("device")
+    return _scaled(random_ops.normal(size, _computed(dtype), device), mean, std).to(dtype)
 
 
 @_of(aten.normal.Tensor_float, aten.normal.float_Tensor, aten.normal.Tensor_Tensor)
@@ -215,9 +219,10 @@ def _normal_of_tensors(
     if not _supported(dtype, {"generator": generator}):
         return NotImplemented
     size = torch.broadcast_shapes(*(given.shape for given in tensors))
+    device = tensors[0].device
     if isinstance(std, Tensor):
         std = checks.checked(std, ~(std >= 0), "normal expects all elements of std >= 0.0")
-    return _scaled(random_ops.normal(size, _computed(dtype)), mean, std).to(dtype)
+    return _scaled(random_ops.normal(size, _computed(dtype), device), mean, std).to(dtype)
 
 
 # --- integers
@@ -243,7 +248,7 @@ def _randint_from(
     _check_as_eager(dtype, "random_", low, high)
     if isinstance(high, torch.SymInt) and high - 1 > _last_integer(dtype):
         return NotImplemented
-    return random_ops.integers(size, low, high - 1).to(dtype)
+    return random_ops.integers(size, low, high - 1, options.get("device")).to(dtype)
 
 
 @_of(aten.randint_like.default, aten.randint_like.generator)
@@ -264,7 +269,12 @@ def _randint_like_from(
     dtype = dtype or self.dtype
     if not _is_default(options) or dtype.is_complex:
         return NotImplemented
-    return like(self, lambda size: _randint_from(low, high, size, dtype=dtype), memory_format)
+    device = options.get("device") or self.device
+    return like(
+        self,
+        lambda size: _randint_from(low, high, size, dtype=dtype, device=device),
+        memory_format,
+    )
 
 
 # aten::random.from has no rewrite: torch can't write a graph with an op of that name.
@@ -274,7 +284,7 @@ def _random(self: Tensor, to: int | None = None, *, generator: Any = None) -> An
         return NotImplemented
     _check_as_eager(self.dtype, "random_", 0, to)
     last = _last_integer(self.dtype) if to is None else to - 1
-    return like(self, lambda size: random_ops.integers(size, 0, last).to(self.dtype))
+    return like(self, lambda size: random_ops.integers(size, 0, last, self.device).to(self.dtype))
 
 
 @_of(aten.randperm.default, aten.randperm.generator)
@@ -286,7 +296,7 @@ def _randperm(n: Size, *, dtype: torch.dtype | None = torch.int64, **options: An
         raise failure(
             "invalid", what=f"randperm({n}) doesn't fit into {dtype}", remedy="use torch.int64"
         )
-    return random_ops.permutation(n).to(dtype)
+    return random_ops.permutation(n, options.get("device")).to(dtype)
 
 
 # --- categories and counts
@@ -312,7 +322,7 @@ def _multinomial(
     weights = checks.checked(weights, weights.double().sum(-1) <= 0, _NO_WEIGHTS)
     if replacement and num_samples != 1:
         below = weights.double().cumsum(-1)
-        values = random_ops.uniform([*self.shape[:-1], num_samples], torch.float64)
+        values = random_ops.uniform([*self.shape[:-1], num_samples], torch.float64, self.device)
         return torch.searchsorted(below / below[..., -1:], values, right=True)
     # The first arrivals of events with these rates.
     rates = weights.to(_computed(self.dtype))
@@ -353,7 +363,7 @@ def _bernoulli(self: Tensor, p: float, *, generator: Any = None) -> Any:
     if not _is_default({"generator": generator}):
         return NotImplemented
     _check_as_eager(self.dtype, "bernoulli_", p)
-    return random_ops.bernoulli(self.shape, p).to(self.dtype)
+    return random_ops.bernoulli(self.shape, p, self.device).to(self.dtype)
 
 
 @_of(aten.bernoulli.default)
@@ -366,7 +376,7 @@ def _bernoulli_of(self: Tensor, p: Tensor, *, generator: Any = None) -> Any:
     if not _is_default({"generator": generator}):
         return NotImplemented
     p = checks.checked(p, ~((p >= 0) & (p <= 1)), _NO_PROBABILITY)
-    values = random_ops.uniform(self.shape, _computed(p.dtype))
+    values = random_ops.uniform(self.shape, _computed(p.dtype), self.device)
     return (values < p).to(self.dtype, memory_format=torch.contiguous_format)
 
 
@@ -380,7 +390,7 @@ def dropout_noise(mask: Tensor, keep: float, dtype: torch.dtype) -> Tensor:
 def _native_dropout(self: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if train is False or p == 0:
         return self.clone(), torch.ones_like(self, dtype=torch.bool)
-    mask = like(self, lambda size: random_ops.bernoulli(size, 1 - p))
+    mask = like(self, lambda size: random_ops.bernoulli(size, 1 - p, self.device))
     return self * dropout_noise(mask, 1 - p, self.dtype), mask
 
 

@@ -46,11 +46,11 @@ def _nearest(dtype: torch.dtype) -> torch.dtype:
 
 
 def problem(tensor: torch.Tensor) -> tuple[str, str] | None:
-    """What keeps a tensor from being plain CPU memory, and the remedy."""
+    """What keeps a tensor from being one of ours, and the remedy."""
     if tensor.layout is not torch.strided:
         return f"has layout {tensor.layout}", "make it dense first: .to_dense()"
     if tensor.device.type == "meta":
         return "is a meta tensor, which has no data", "make a real one: module.to_empty(device=...)"
-    if tensor.device.type != "cpu":
-        return f"is on device {tensor.device}", "move it to the CPU first: .cpu()"
+    if tensor.device.type not in ("cpu", "pjrt"):
+        return f"is on device {tensor.device}", 'move it first: .cpu() or .to("pjrt")'
     return None

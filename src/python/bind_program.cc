@@ -43,9 +43,10 @@ std::string to_string(nb::handle bytes) {
 
 void make_program(compile::Program* self, const Graph& graph, std::string plugin,
                   const nb::dict& overrides, bool disk_cache, bool freeze, const nb::dict& stored,
-                  std::string source, std::string guard) {
-  compile::Options options{std::move(plugin), {}, disk_cache, freeze, nullptr, std::move(source),
-                           std::move(guard)};
+                  std::string source, std::string guard, bool on_device) {
+  compile::Options options{
+      std::move(plugin), {}, disk_cache, on_device, freeze, nullptr, std::move(source),
+      std::move(guard)};
   if (nb::len(stored) > 0) {
     auto programs = std::make_shared<compile::StoredPrograms>();
     for (const auto [key, bytes] : stored) {
@@ -64,7 +65,7 @@ void bind_program(nb::module_& m) {
   nb::class_<compile::Program>(m, "Program", nb::dynamic_attr())
       .def("__init__", &make_program, nb::arg("graph"), nb::arg("plugin"), nb::arg("overrides"),
            nb::arg("disk_cache") = true, nb::arg("freeze") = false, nb::arg("stored") = nb::dict(),
-           nb::arg("source") = "", nb::arg("guard") = "")
+           nb::arg("source") = "", nb::arg("guard") = "", nb::arg("on_device") = false)
       .def(
           "__call__",
           [](compile::Program& program, nb::handle list) {

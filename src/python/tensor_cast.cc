@@ -1,6 +1,7 @@
 #include "python/tensor_cast.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
@@ -12,6 +13,9 @@
 #include "python/gil.h"
 #include "torch/align.h"
 #include "torch/call.h"
+#include "torch/device_call.h"
+#include "torch/generator.h"
+#include "torch/storage.h"
 
 namespace torch_pjrt::python {
 namespace {
@@ -86,7 +90,8 @@ PyObject* call_boxed(compile::Program& program, PyObject* list) {
   std::vector<aten::Result> results;
   try {
     Gil gil;
-    results = aten::call(program, boxed.arguments, gil);
+    results = program.on_device() ? lazy::call(program, boxed.arguments, gil)
+                                  : aten::call(program, boxed.arguments, gil);
   } catch (const c10::IndexError& error) {
     PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
     return nullptr;
@@ -110,7 +115,7 @@ PyObject* store_boxed(compile::Program& program, PyObject* list) {
   return checked(PyTuple_Pack(2, to_bytes(key).get(), to_bytes(program_bytes).get())).release();
 }
 
-void align_list(PyObject* list) {
+std::vector<at::Tensor> unpack_tensors(PyObject* list) {
   if (!PyList_Check(list)) {
     fail(Code::kInvalid, "expected a list of tensors, got ", Py_TYPE(list)->tp_name);
   }
@@ -122,7 +127,20 @@ void align_list(PyObject* list) {
     }
     tensors.push_back(THPVariable_Unpack(object));
   }
-  aten::align(tensors);
+  return tensors;
 }
+
+PyObject* wrap_default_generator() { return THPGenerator_Wrap(lazy::default_generator()); }
+
+uintptr_t value_id(PyObject* tensor) {
+  if (!THPVariable_Check(tensor) || !lazy::is_on_device(THPVariable_Unpack(tensor))) {
+    fail(Code::kInvalid, "expected a tensor on device pjrt, got a ", Py_TYPE(tensor)->tp_name);
+  }
+  const std::lock_guard lock(lazy::mutex());
+  return reinterpret_cast<uintptr_t>(
+      lazy::storage_of(THPVariable_Unpack(tensor)).value().node.get());
+}
+
+void align_list(PyObject* list) { aten::align(unpack_tensors(list)); }
 
 }  // namespace torch_pjrt::python

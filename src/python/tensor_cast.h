@@ -3,7 +3,14 @@
 
 #include <Python.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "compile/program.h"
+
+namespace at {
+class Tensor;
+}
 
 namespace torch_pjrt::python {
 
@@ -17,6 +24,15 @@ PyObject* store_boxed(compile::Program& program, PyObject* list);
 
 // Has the program for a call with this list compiled by the Warmup's threads; runs nothing.
 void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup);
+// The tensors of a list.
+std::vector<at::Tensor> unpack_tensors(PyObject* list);
+
+// The lazy device's default generator, as a new reference to a torch.Generator.
+PyObject* wrap_default_generator();
+
+// Of a tensor on the lazy device: another number once it was written to, whoever wrote, as long as
+// its old value is alive.
+uintptr_t value_id(PyObject* tensor);
 
 // aten::align() of a list of tensors.
 void align_list(PyObject* list);

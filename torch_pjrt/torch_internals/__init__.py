@@ -44,6 +44,7 @@ from .captured import (
     symbolic,
     views_of_inputs,
 )
+from .fakes import fake_tensors, graph_of, mute_fake_tensors, overload
 from .functions import (
     compile_apart,
     compile_seeing_hooks,
@@ -104,9 +105,11 @@ __all__ = [
     "errors_instead_of_eager",
     "failed_guard",
     "fake_mode_of",
+    "fake_tensors",
     "first_tensor",
     "foreach_ops",
     "graph_break",
+    "graph_of",
     "has_backward_hooks",
     "has_global_backward_hooks",
     "has_gradient_hooks",
@@ -119,11 +122,13 @@ __all__ = [
     "is_traced_code",
     "leaves",
     "memory_order",
+    "mute_fake_tensors",
     "note_step",
     "number_in",
     "on_frame_compile",
     "op_name",
     "output_types",
+    "overload",
     "partition_with_recomputation",
     "plain_eager",
     "plain_outputs",

@@ -1,0 +1,82 @@
+"""device="pjrt": registered when torch_pjrt is imported; its module is torch.pjrt."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import warnings
+from typing import Any
+
+import torch
+from torch.utils.backend_registration import rename_privateuse1_backend
+
+from . import _C, plugins
+from .errors import failure
+
+__all__ = ["HostOpWarning", "register"]
+
+_log = logging.getLogger("torch_pjrt")
+_taken_by: str | None = None  # the device of another extension
+
+
+class HostOpWarning(UserWarning):
+    """An op on device="pjrt" runs on the CPU: its tensors are moved there and back."""
+
+
+def register() -> None:
+    """Makes the device known to torch, unless another extension holds its one place for such."""
+    global _taken_by
+    if not _C.register_device(plugin=_plugin, trace=_trace, warn=_warn):
+        from . import device_taken
+
+        _taken_by = torch.device("privateuseone").type
+        sys.modules["torch.pjrt"] = torch.pjrt = device_taken  # type: ignore[attr-defined]
+        _log.info("device pjrt is not available: %s", unavailable())
+        return
+    rename_privateuse1_backend("pjrt")
+    from . import device_module
+
+    torch._register_device_module("pjrt", device_module)
+
+
+def unavailable() -> Exception:
+    """Error (invalid), where the device could not be registered."""
+    return failure(
+        "invalid",
+        what="device pjrt is not available: torch takes one device from outside (PrivateUse1), and "
+        f"here that is {_taken_by!r}, of another extension that was imported before torch_pjrt",
+        remedy="use one of the two in a process; torch.compile(backend='pjrt') works on CPU "
+        "tensors beside both",
+    )
+
+
+def _plugin() -> str:
+    return plugins.choose(None)
+
+
+def _trace(name: str, mutates: bool, given: list[Any]) -> Any:
+    """trace.trace() in a thread of its own, where none of the caller's modes are on; a string says
+    why the op has no graph."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        from .trace import trace
+
+        try:
+            outcome.append(trace(name, mutates, given))
+        except Exception as error:
+            outcome.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run, name="torch_pjrt trace")
+    thread.start()
+    thread.join()
+    return outcome[0]
+
+
+def _warn(name: str, why: str) -> None:
+    warnings.warn(
+        f"{name} on device pjrt runs on the CPU: {why.splitlines()[0]}",
+        HostOpWarning,
+        stacklevel=2,
+    )
