@@ -124,11 +124,14 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     assert len(built) == 2
     assert "torch_pjrt/libtorch_pjrt_fake_plugin.so" in built
     assert any(n.name == "LICENSE" for n in names)
-    backend = "torch_pjrt.backend:pjrt"
+    backend, trivial = "torch_pjrt.backend:pjrt", "torch_pjrt.trivial:pjrt_trivial"
     assert dict(entries["torch_dynamo_backends"]) == {
         "pjrt": backend,
+        "pjrt_trivial": trivial,
         "torchxla_trace_once": backend,
+        "torchxla_trivial": trivial,
         "aot_torchxla_trace_once": backend,
+        "aot_torchxla_trivial": trivial,
     }
     assert dict(entries["console_scripts"]) == {"torch-pjrt": "torch_pjrt.__main__:main"}
     assert len(requirements) == 2

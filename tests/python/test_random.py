@@ -232,7 +232,9 @@ def test_in_place_ops(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
 def test_exponential_is_never_zero(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_ops, "uniform", lambda size, dtype: torch.zeros(size, dtype=dtype))
+    monkeypatch.setattr(
+        random_ops, "uniform", lambda size, dtype, device=None: torch.zeros(size, dtype=dtype)
+    )
     assert compiled(lambda t: t.exponential_())(torch.zeros(3, dtype=dtype)).min() > 0
 
 
