@@ -38,6 +38,18 @@ def register() -> None:
     from . import device_module
 
     torch._register_device_module("pjrt", device_module)
+    _identify_storages()
+
+
+def _identify_storages() -> None:
+    """torch and safetensors tell storages apart by data_ptr(): those of the device, which have no
+    address, have a number of their own. (A tensor's data_ptr() raises.)"""
+    address = torch.UntypedStorage.data_ptr
+
+    def data_ptr(self: torch.UntypedStorage) -> int:
+        return int(self._cdata) if self.device.type == "pjrt" else address(self)
+
+    torch.UntypedStorage.data_ptr = data_ptr  # type: ignore[assignment, method-assign]
 
 
 def unavailable() -> Exception:

@@ -163,11 +163,14 @@ std::shared_ptr<Compiled> Program::compiled(const lower::Signature& signature,
 void Program::queue(std::span<const Argument> arguments, lower::Precision precision, Warmup& warmup,
                     run::HostLock& lock) {
   const lower::Signature signature = this->signature(arguments);
-  Runtime::check_process();
   const run::Reacquire reacquire(lock);
   lock.release();
-  Device& device = runtime_.device(options_.plugin_path);
-  Work todo = work(relaid(signature, device), precision, device);
+  queue(relaid(signature, runtime_.device(options_.plugin_path)), precision, warmup);
+}
+
+void Program::queue(const lower::Signature& signature, lower::Precision precision, Warmup& warmup) {
+  Runtime::check_process();
+  Work todo = work(signature, precision, runtime_.device(options_.plugin_path));
   const auto make = [make = std::move(todo.make), &stats = runtime_.stats()] {
     auto compiled = make();
     // Counted now: the calls to come find it.
@@ -474,13 +477,17 @@ void Program::report(std::span<const run::Copied> copied) {
   if (!inputs.empty()) runtime_.copies().write(inputs);
 }
 
+lower::Program lower_alone(const Graph& graph) {
+  return lower_for(graph, Binding(graph).hints(graph));
+}
+
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols) {
   return lower_for(graph, symbols ? *symbols : Binding(graph).hints(graph)).text;
 }
 
 std::optional<lower::Refusal> refusal(const Graph& graph) {
   try {
-    lower_for(graph, Binding(graph).hints(graph));
+    lower_alone(graph);
   } catch (const lower::Refusal& found) {
     return found;
   }

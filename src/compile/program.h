@@ -75,6 +75,8 @@ class Program {
   // Has the program for these arguments compiled, if need be, by the Warmup's threads.
   void queue(std::span<const Argument> arguments, lower::Precision precision, Warmup& warmup,
              run::HostLock& lock);
+  // That for tensors in these orders; called without the lock.
+  void queue(const lower::Signature& signature, lower::Precision precision, Warmup& warmup);
 
   // Symbol values of a call for which `entry` was found.
   std::vector<int64_t> symbols(const Entry& entry, std::span<const Argument> arguments) const;
@@ -145,6 +147,8 @@ class Program {
 // The bytes by which a program takes a number, the first of them at the lowest address.
 int64_t encode(const Number& number, DType dtype);
 
+// The program for the sizes and memory orders at capture, and no device in particular.
+lower::Program lower_alone(const Graph& graph);
 // The StableHLO for the given symbol values, or else for the sizes at capture.
 std::string lower_text(const Graph& graph, const std::optional<std::vector<int64_t>>& symbols);
 

@@ -129,7 +129,9 @@ void bind_device(nb::module_& m) {
   m.def("default_generator", [] { return nb::steal(wrap_default_generator()); });
   m.def("value_id", [](nb::handle tensor) { return value_id(tensor.ptr()); }, nb::arg("tensor"));
   m.def("mark_step", &lazy::run_all);
-  m.def("synchronize", &lazy::synchronize);
+  m.def("synchronize", [] {
+    if (!synchronize()) throw nb::python_error();
+  });
   m.def("host_ops", &lazy::host_ops);
   m.def("reset_host_ops", &lazy::reset_host_ops);
 }

@@ -15,6 +15,7 @@
 #include "torch/call.h"
 #include "torch/device_call.h"
 #include "torch/generator.h"
+#include "torch/run.h"
 #include "torch/storage.h"
 
 namespace torch_pjrt::python {
@@ -77,28 +78,45 @@ struct Boxed {
   std::vector<aten::Argument> arguments;
 };
 
+// Whether `f` returned; else Python's error is set, as what PyTorch's code threw.
+template <class F>
+bool succeeds(const F& f) {
+  try {
+    f();
+    return true;
+  } catch (const c10::IndexError& error) {
+    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+  }
+  return false;
+}
+
 }  // namespace
+
+bool synchronize() {
+  return succeeds([] { lazy::synchronize(); });
+}
 
 void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup) {
   const Boxed boxed(list);
   Gil gil;
-  aten::queue(program, boxed.arguments, warmup, gil);
+  if (program.on_device()) {
+    lazy::queue(program, boxed.arguments, warmup, gil);
+  } else {
+    aten::queue(program, boxed.arguments, warmup, gil);
+  }
 }
 
 PyObject* call_boxed(compile::Program& program, PyObject* list) {
   const Boxed boxed(list);
   std::vector<aten::Result> results;
-  try {
+  const bool is_done = succeeds([&] {
     Gil gil;
     results = program.on_device() ? lazy::call(program, boxed.arguments, gil)
                                   : aten::call(program, boxed.arguments, gil);
-  } catch (const c10::IndexError& error) {
-    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
-    return nullptr;
-  } catch (const c10::Error& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
-    return nullptr;
-  }
+  });
+  if (!is_done) return nullptr;
   Ref outputs = checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (size_t i = 0; i < results.size(); ++i) {
     PyList_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i),

@@ -24,6 +24,9 @@ PyObject* store_boxed(compile::Program& program, PyObject* list);
 
 // Has the program for a call with this list compiled by the Warmup's threads; runs nothing.
 void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup);
+// lazy::synchronize(); false with Python's error set where PyTorch's code raised.
+bool synchronize();
+
 // The tensors of a list.
 std::vector<at::Tensor> unpack_tensors(PyObject* list);
 

@@ -58,10 +58,12 @@ bool Array::is_given() const {
 }
 
 void Array::to_host(void* destination, size_t size) const {
+  const pjrt::Buffer& buffer = this->buffer();
+  for (const std::shared_ptr<Check>& check : checks_) check->raise();
   if (size == 0) return;
-  if (lower::is_row_major(order_)) return buffer().to_host(destination, size);
+  if (lower::is_row_major(order_)) return buffer.to_host(destination, size);
   std::vector<char> physical(size);
-  buffer().to_host(physical.data(), size);
+  buffer.to_host(physical.data(), size);
   unpermute(physical.data(), static_cast<char*>(destination), type_, order_);
 }
 

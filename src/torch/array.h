@@ -10,15 +10,18 @@
 #include "base/type.h"
 #include "lower/order.h"
 #include "pjrt/buffer.h"
+#include "torch/check.h"
 
 namespace torch_pjrt::lazy {
 
 // An array of the device, or one that a program on its way will give. Any thread may use it.
 class Array {
  public:
-  Array(Type type, lower::Order order) : type_(std::move(type)), order_(std::move(order)) {}
-  Array(Type type, lower::Order order, pjrt::Buffer buffer)
-      : Array(std::move(type), std::move(order)) {
+  // `checks`: of the programs that its elements are of.
+  Array(Type type, lower::Order order, Checks checks)
+      : type_(std::move(type)), order_(std::move(order)), checks_(std::move(checks)) {}
+  Array(Type type, lower::Order order, pjrt::Buffer buffer, Checks checks = {})
+      : Array(std::move(type), std::move(order), std::move(checks)) {
     buffer_ = std::move(buffer);
   }
   Array(const Array&) = delete;
@@ -27,6 +30,7 @@ class Array {
   const Type& type() const { return type_; }  // logical dims
   // The logical dims in the order in which the buffer has them.
   const lower::Order& order() const { return order_; }
+  const Checks& checks() const { return checks_; }
 
   // Each once, by whoever runs the program.
   void give(pjrt::Buffer buffer);
@@ -37,12 +41,14 @@ class Array {
   // Whether buffer() would not wait.
   bool is_given() const;
 
-  // The elements in logical row-major order; waits for the program. `size` is in bytes.
+  // The elements in logical row-major order; waits for the program. `size` is in bytes. Throws what
+  // its checks raise.
   void to_host(void* destination, size_t size) const;
 
  private:
   const Type type_;
   const lower::Order order_;
+  const Checks checks_;
   mutable std::mutex mutex_;
   mutable std::condition_variable given_;
   std::optional<pjrt::Buffer> buffer_;

@@ -18,6 +18,15 @@ class Call {
   Call(compile::Program& program, std::span<const aten::Argument> arguments, run::HostLock& lock)
       : program_(program), graph_(program.graph()), given_(arguments), lock_(lock) {}
 
+  void queue(compile::Warmup& warmup) {
+    read_arguments();
+    lower::Signature signature{program_.bind(arguments_), {}};
+    for (const aten::Argument& a : given_) signature.input_orders.push_back(order(a));
+    const run::Reacquire reacquire(lock_);
+    lock_.release();
+    program_.queue(signature, aten::matmul_precision(), warmup);
+  }
+
   std::vector<aten::Result> run() {
     read_arguments();
     lower::Signature signature{program_.bind(arguments_), {}};
@@ -36,7 +45,14 @@ class Call {
       scalars.push_back(s.expr < 0 ? s.number : graph_.exprs.evaluate(s.expr, symbols_));
     }
     const std::vector<int64_t> draws = take_draws(std::nullopt, graph_.draws.size());
-    results_ = execute(*compiled, arrays_, scalars, draws);
+    for (const auto& array : arrays_) {
+      if (array) add(checks_, array->checks());
+    }
+    const auto check = std::make_shared<Check>();
+    results_ = execute(*compiled, arrays_, scalars, draws, check);
+    // What is mutated keeps its old values where the check fails.
+    checks_of_outputs_ = checks_;
+    if (!compiled->program.problems.empty()) checks_of_outputs_.push_back(check);
     return make_outputs(*compiled);
   }
 
@@ -65,6 +81,18 @@ class Call {
     }
   }
 
+  // That in which the argument's array has its dims, or will have them.
+  static lower::Order order(const aten::Argument& argument) {
+    if (!argument.tensor) return {};
+    const at::Tensor& t = *argument.tensor;
+    if (is_on_device(t)) {
+      const std::lock_guard lock(mutex());
+      const Value value = read(t);
+      if (!value.node->is_pending()) return value.node->arrays[value.index]->order();
+    }
+    return order_of(Geometry::of(*t.unsafeGetTensorImpl()));
+  }
+
   void gather() {
     std::vector<const at::Tensor*> tensors;
     for (const aten::Argument& a : given_) {
@@ -87,8 +115,8 @@ class Call {
       return Geometry{form.dtype, at::DimVector(dims.begin(), dims.end()),
                       at::DimVector(strides.begin(), strides.end()), 0};
     };
-    Value value = data(
-        std::make_shared<Array>(Type{form.dtype, result.dims}, result.order, std::move(buffer)));
+    Value value = data(std::make_shared<Array>(Type{form.dtype, result.dims}, result.order,
+                                               std::move(buffer), checks_of_outputs_));
     const std::lock_guard lock(mutex());
     if (form.kind == compile::ResultForm::Kind::kDense) {
       return make_tensor(std::move(value), geometry(form.dims, form.strides));
@@ -106,7 +134,7 @@ class Call {
   void mutate(const lower::ProgramResult& result, pjrt::Buffer buffer) const {
     const at::Tensor& tensor = *given_[graph_.mutations[result.index].input].tensor;
     auto array = std::make_shared<Array>(Type{result.type.dtype, result.dims}, result.order,
-                                         std::move(buffer));
+                                         std::move(buffer), checks_);
     if (tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
     const std::lock_guard lock(mutex());
     write(tensor, data(std::move(array)));
@@ -121,8 +149,6 @@ class Call {
         computed[forms[i].index] = output(forms[i], std::move(results_[i]));
       } else if (forms[i].kind == Kind::kMutation) {
         mutate(forms[i], std::move(results_[i]));
-      } else {
-        watch(compiled.program.problems, std::move(results_[i]));
       }
     }
     return aten::add_outputs(graph_, symbols_, given_, std::move(computed));
@@ -136,9 +162,16 @@ class Call {
   std::vector<int64_t> symbols_;
   std::vector<std::shared_ptr<Array>> arrays_;
   std::vector<pjrt::Buffer> results_;
+  Checks checks_;  // of what the program read
+  Checks checks_of_outputs_;
 };
 
 }  // namespace
+
+void queue(compile::Program& program, std::span<const aten::Argument> arguments,
+           compile::Warmup& warmup, run::HostLock& lock) {
+  Call(program, arguments, lock).queue(warmup);
+}
 
 std::vector<aten::Result> call(compile::Program& program, std::span<const aten::Argument> arguments,
                                run::HostLock& lock) {

@@ -14,4 +14,8 @@ namespace torch_pjrt::lazy {
 std::vector<aten::Result> call(compile::Program& program, std::span<const aten::Argument> arguments,
                                run::HostLock& lock);
 
+// Has the program for a call with these arguments compiled by the Warmup's threads. Runs nothing.
+void queue(compile::Program& program, std::span<const aten::Argument> arguments,
+           compile::Warmup& warmup, run::HostLock& lock);
+
 }  // namespace torch_pjrt::lazy

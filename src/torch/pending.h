@@ -29,6 +29,8 @@ struct Signature {
   std::vector<std::shared_ptr<Array>> constants;
   std::vector<int32_t> numbers;  // for each of graph.scalars: which number of a call; -1: its own
   std::vector<Result> results;
+  bool reads_operands = true;  // else only their types
+  bool checks_values = false;  // it raises for some
 };
 
 struct Node;

@@ -20,13 +20,6 @@ void append(std::string& key, int32_t v) {
   key.append(reinterpret_cast<const char*>(&v), sizeof v);
 }
 
-// The order in which the program gives a result: that of the strides.
-lower::Order order_of(const Geometry& type) {
-  const Dims dims(type.dims.begin(), type.dims.end());
-  return lower::dense_order(dims, Dims(type.strides.begin(), type.strides.end()))
-      .value_or(lower::row_major(static_cast<int64_t>(dims.size())));
-}
-
 // One group's way into a program.
 class Planner {
  public:
@@ -42,6 +35,7 @@ class Planner {
   Plan run() {
     if (roots_.empty()) return {};
     collect();
+    collect_checks();
     make_key();
     std::unique_ptr<PendingProgram>& entry = programs()[key_];
     if (!entry) entry = make_program();
@@ -69,6 +63,20 @@ class Planner {
     std::ranges::sort(nodes_, {}, [](const auto& node) { return node->sequence; });
     for (size_t i = 0; i < nodes_.size(); ++i) {
       positions_[nodes_[i].get()] = static_cast<int32_t>(i);
+    }
+  }
+
+  // Of each node: its own check, and those of what it reads.
+  void collect_checks() {
+    checks_.resize(nodes_.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Signature& signature = *nodes_[i]->signature;
+      for (const Value& operand : nodes_[i]->operands) {
+        if (!signature.reads_operands) break;
+        add(checks_[i], operand.node->is_pending() ? checks_[positions_.at(operand.node.get())]
+                                                   : operand.node->arrays[operand.index]->checks());
+      }
+      if (signature.checks_values) add(checks_[i], {plan_.check});
     }
   }
 
@@ -120,7 +128,8 @@ class Planner {
       const Geometry& type = node->signature->results[index].type;
       append(key_, positions_.at(node.get()));
       append(key_, index);
-      auto array = std::make_shared<Array>(type.type(), order_of(type));
+      auto array =
+          std::make_shared<Array>(type.type(), order_of(type), checks_[positions_.at(node.get())]);
       node->arrays[index] = array;
       plan_.outputs.push_back(std::move(array));
       outputs_.push_back({node, index});
@@ -204,6 +213,7 @@ class Planner {
   std::unordered_map<const Node*, int32_t> positions_;
   std::unordered_map<const Array*, int32_t> input_index_;
   std::vector<Value> outputs_;
+  std::vector<Checks> checks_;  // of each node
   std::string key_;
   Plan plan_;
   Graph graph_;
@@ -211,6 +221,12 @@ class Planner {
 };
 
 }  // namespace
+
+lower::Order order_of(const Geometry& type) {
+  const Dims dims(type.dims.begin(), type.dims.end());
+  return lower::dense_order(dims, Dims(type.strides.begin(), type.strides.end()))
+      .value_or(lower::row_major(static_cast<int64_t>(dims.size())));
+}
 
 PendingProgram::PendingProgram(Graph graph, lower::Signature signature, lower::Precision precision,
                                compile::Runtime& runtime, const std::string& plugin)

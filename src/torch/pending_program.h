@@ -11,6 +11,9 @@
 
 namespace torch_pjrt::lazy {
 
+// The order in which a program gives a result of that type: that of the strides.
+lower::Order order_of(const Geometry& type);
+
 // A program for groups that are equal but for their operands and numbers.
 struct PendingProgram {
   PendingProgram(Graph graph, lower::Signature signature, lower::Precision precision,
@@ -28,6 +31,7 @@ struct Plan {
   std::vector<Number> scalars;  // of the program's graph
   std::vector<int64_t> draws;
   std::vector<std::shared_ptr<Array>> outputs;
+  std::shared_ptr<Check> check = std::make_shared<Check>();  // of this run
 };
 
 // Of the groups of those values that are pending. mutex() is held. From here on all that storages

@@ -6,6 +6,7 @@
 #include <ATen/native/Resize.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -86,14 +87,13 @@ void make_views(const c10::OperatorHandle& op, Stack* stack) {
 
 // --- signatures
 
-// Whether all of the graph can be lowered; if not, why.
-std::string lowering_problem(const Graph& graph) {
-  try {
-    compile::lower_text(graph, std::nullopt);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+// What the program of the op by itself tells. Throws Error where it can't be lowered.
+void read_program(Signature& signature) {
+  const lower::Program program = compile::lower_alone(signature.graph);
+  signature.checks_values = !program.problems.empty();
+  signature.reads_operands = std::ranges::any_of(program.arguments, [](const auto& a) {
+    return a.kind == lower::ProgramArgument::Kind::kInput;
+  });
 }
 
 std::unique_ptr<OpSignature> trace(const OpFacts& facts, const RecordedCall& call) {
@@ -116,7 +116,7 @@ std::unique_ptr<OpSignature> trace(const OpFacts& facts, const RecordedCall& cal
     }
     signature->computed.graph = std::move(traced.graph);
     read_outputs(*signature);
-    signature->on_host = lowering_problem(signature->computed.graph);
+    if (signature->on_host.empty()) read_program(signature->computed);
   } catch (const std::exception& error) {
     signature->on_host = error.what();
   }

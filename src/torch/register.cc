@@ -44,8 +44,10 @@ c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::StorageImpl::use_byte_siz
                                                   c10::SymInt bytes, c10::DataPtr data,
                                                   c10::Allocator*, bool resizable) {
   if (!data) data = allocator().allocate(0);
-  return c10::make_intrusive<Storage>(use_byte_size, std::move(bytes), std::move(data),
-                                      &allocator(), resizable);
+  auto storage = c10::make_intrusive<Storage>(use_byte_size, std::move(bytes), std::move(data),
+                                              &allocator(), resizable);
+  storage->set_throw_on_mutable_data_ptr();
+  return storage;
 }
 
 // One device, and one stream on it.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "torch/constants.h"
 #include "torch/host.h"
 #include "torch/outputs.h"
 #include "torch/runtime.h"
@@ -33,17 +34,13 @@ class Unlocked {
   std::unique_ptr<run::HostLock> lock_;
 };
 
-struct Started {
-  std::vector<lower::Problem> problems;
-  pjrt::Buffer status;
-};
 std::mutex started_mutex;
 std::list<pjrt::Event>& running() {  // ends of programs
   static auto& instance = *new std::list<pjrt::Event>;
   return instance;
 }
-std::list<Started>& started() {
-  static auto& instance = *new std::list<Started>;
+std::list<std::shared_ptr<Check>>& unread() {  // checks that no read has raised
+  static auto& instance = *new std::list<std::shared_ptr<Check>>;
   return instance;
 }
 
@@ -53,16 +50,20 @@ std::atomic<int64_t> run::Stats::* counter(run::Origin origin) {
                                           : &run::Stats::memory_hits;
 }
 
+// The status is the last result of a program that checks values.
+bool has_status(const compile::Compiled& compiled) {
+  const auto& results = compiled.program.results;
+  return !results.empty() && results.back().kind == lower::ProgramResult::Kind::kStatus;
+}
+
 void run_plan(Plan plan) {
   if (!plan.program) return;
   PendingProgram& p = *plan.program;
   try {
     Unlocked unlocked;
     const auto compiled = p.program.compiled(p.signature, p.precision, unlocked.lock());
-    std::vector<pjrt::Buffer> results = execute(*compiled, plan.inputs, plan.scalars, plan.draws);
+    auto results = execute(*compiled, plan.inputs, plan.scalars, plan.draws, plan.check);
     for (size_t i = 0; i < plan.outputs.size(); ++i) plan.outputs[i]->give(std::move(results[i]));
-    if (results.size() > plan.outputs.size())
-      watch(compiled->program.problems, std::move(results.back()));
   } catch (...) {
     for (const auto& output : plan.outputs) {
       if (!output->is_given()) output->give(std::current_exception());
@@ -88,34 +89,29 @@ const std::string& plugin_path() {
   return path;
 }
 
-void watch(std::vector<lower::Problem> problems, pjrt::Buffer status) {
-  const std::lock_guard lock(started_mutex);
-  started().push_back({std::move(problems), std::move(status)});
-}
-
 void check_values() {
-  std::list<Started> programs;
+  std::list<std::shared_ptr<Check>> checks;
   {
     const std::lock_guard lock(started_mutex);
-    programs.swap(started());
+    checks.swap(unread());
   }
-  for (auto it = programs.begin(); it != programs.end();) {
-    int64_t status[2] = {0, 0};
-    it->status.to_host(status, sizeof status);
-    const std::vector<lower::Problem> problems = std::move(it->problems);
-    it = programs.erase(it);
-    if (status[0] == 0) continue;
-    {
+  while (!checks.empty()) {
+    const std::shared_ptr<Check> check = std::move(checks.front());
+    checks.pop_front();
+    try {
+      check->raise_first();
+    } catch (...) {
       const std::lock_guard lock(started_mutex);
-      started().splice(started().begin(), programs);
+      unread().splice(unread().begin(), checks);
+      throw;
     }
-    aten::raise_problem(problems.at(static_cast<size_t>(status[0] - 1)), status[1]);
   }
 }
 
 std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
                                   std::span<const std::shared_ptr<Array>> inputs,
-                                  std::span<const Number> scalars, std::span<const int64_t> draws) {
+                                  std::span<const Number> scalars, std::span<const int64_t> draws,
+                                  const std::shared_ptr<Check>& check) {
   using Kind = lower::ProgramArgument::Kind;
   const pjrt::Client& client = device().client();
   std::vector<pjrt::Buffer> own;
@@ -124,6 +120,7 @@ std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
     own.push_back(client.from_host(memory, type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
     return own.back().get();
   };
+  std::vector<pjrt::Buffer> results;
   std::vector<PJRT_Buffer*> arguments;
   arguments.reserve(compiled.program.arguments.size());
   for (const lower::ProgramArgument& a : compiled.program.arguments) {
@@ -138,17 +135,22 @@ std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
       fail(Code::kInternal, "a program of the device takes memory of its caller's");
     }
   }
-  std::vector<pjrt::Buffer> outputs;
   run::Stats& stats = aten::runtime().stats();
   stats.add(&run::Stats::executions);
   stats.add(counter(compiled.used.exchange(true) ? run::Origin::kMemory : compiled.origin));
   {
-    pjrt::Event done = compiled.executable->execute(arguments, {}, outputs);
+    pjrt::Event done = compiled.executable->execute(arguments, {}, results);
     const std::lock_guard lock(started_mutex);
     std::erase_if(running(), [](const pjrt::Event& e) { return e.is_ready(); });
     running().push_back(std::move(done));
   }
-  return outputs;
+  if (has_status(compiled)) {
+    check->start(compiled.program.problems, std::move(results.back()));
+    results.pop_back();
+    const std::lock_guard lock(started_mutex);
+    unread().push_back(check);
+  }
+  return results;
 }
 
 std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const> tensors) {
@@ -157,8 +159,14 @@ std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const>
   Plan next;
   {
     const std::lock_guard lock(mutex());
-    for (const at::Tensor* t : tensors) values.push_back(read(*t));
+    Constants constants;
+    for (const at::Tensor* t : tensors) {
+      values.push_back(read(*t));
+      recall(values.back());
+      constants.note(values.back());
+    }
     next = plan(values, plugin);
+    constants.keep();
   }
   run_plan(std::move(next));
   std::vector<std::shared_ptr<Array>> arrays;

@@ -34,15 +34,13 @@ compile::Device& device();
 // The path of its plugin.
 const std::string& plugin_path();
 
-// A program that was started, as far as a reader has to know of it.
-void watch(std::vector<lower::Problem> problems, pjrt::Buffer status);
-// Throws c10::Error or c10::IndexError, as eager would have, for the values of a program that was
-// started before.
+// Throws, once, what a Check of a program that was started before raises.
 void check_values();
 
-// Starts a compiled program; gives its results, as the program has them.
+// Starts a compiled program; gives its results, without the status, with which it starts `check`.
 std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
                                   std::span<const std::shared_ptr<Array>> inputs,
-                                  std::span<const Number> scalars, std::span<const int64_t> draws);
+                                  std::span<const Number> scalars, std::span<const int64_t> draws,
+                                  const std::shared_ptr<Check>& check);
 
 }  // namespace torch_pjrt::lazy
