@@ -98,8 +98,7 @@ def test_training_with_an_eager_optimizer() -> None:
             if device == "pjrt":
                 torch.pjrt.mark_step()
         if device == "pjrt":
-            # Forward, the gradient of the loss (a pending 1), backward, optimizer.
-            assert torch_pjrt.stats()["executions"] == 4
+            assert torch_pjrt.stats()["executions"] == 3  # forward, backward, optimizer
             assert torch_pjrt.stats()["compiles"] == 0
         return [p.detach().cpu() for p in model.parameters()]
 
@@ -155,3 +154,38 @@ def test_trivial(device: str) -> None:
     for name, buffer in model.named_buffers():
         if "running" in name:
             assert bool(buffer.cpu().ne(0).any())
+
+
+def test_executions_of_a_training_step() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to("pjrt")
+    optimizer = torch.optim.AdamW(model.parameters())
+    x, target = torch.randn(3, 4, device="pjrt"), torch.randn(3, 2, device="pjrt")
+    forward = compiled(model)
+    with_loss = compiled(lambda x, y: nn.functional.mse_loss(model(x), y))
+    for loss_of, wanted in ((with_loss, 3), (lambda x, y: (forward(x) - y).square().mean(), 4)):
+        for step in range(4):
+            torch_pjrt.reset_stats()
+            optimizer.zero_grad()
+            loss_of(x, target).backward()
+            optimizer.step()
+            torch.pjrt.mark_step()
+            if step > 0:
+                stats = torch_pjrt.stats()
+                assert stats["executions"] == wanted
+                assert stats["host_to_device_bytes"] == stats["device_to_host_bytes"] == 0
+
+
+def test_warmup_compiles_and_executes_nothing() -> None:
+    model = nn.Linear(4, 2).to("pjrt")
+    fast = compiled(model, dynamic=True)
+    shapes = [torch.empty(n, 4, device="meta") for n in (3, 5)]
+    torch.pjrt.mark_step()
+    executions = torch_pjrt.stats()["executions"]
+    with torch.no_grad():
+        torch_pjrt.warmup(fast, [(x,) for x in shapes])
+        assert torch_pjrt.stats()["executions"] == executions
+        torch_pjrt.reset_stats()
+        x = torch.randn(5, 4)
+        y = fast(x.to("pjrt"))
+    torch.testing.assert_close(y.cpu(), model.cpu()(x))
+    assert torch_pjrt.stats()["compiles"] == torch_pjrt.stats()["captures"] == 0

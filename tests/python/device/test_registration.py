@@ -133,3 +133,20 @@ def test_an_op_without_a_rule_runs_on_the_cpu() -> None:
     assert torch.allclose(values.cpu(), torch.linalg.eigvalsh(x @ x.t()))
     assert values.device.type == "pjrt"
     assert torch.pjrt.host_ops() == {"aten::_linalg_eigh": 1}
+
+
+def test_addresses_are_refused() -> None:
+    x = torch.ones(3, device="pjrt")
+    with pytest.raises(RuntimeError, match="data pointer"):
+        x.data_ptr()
+    with pytest.raises(ValueError, match="pjrt"):
+        torch.from_dlpack(x)
+    with pytest.raises(TypeError, match="cpu"):
+        x.numpy()
+
+
+def test_storages_can_be_told_apart() -> None:
+    x, y = torch.ones(3, device="pjrt"), torch.ones(3, device="pjrt")
+    y.copy_(x)
+    address = x.untyped_storage().data_ptr()
+    assert address == x[1:].untyped_storage().data_ptr() != y.untyped_storage().data_ptr()

@@ -151,6 +151,40 @@ def test_an_error_from_values_is_raised_at_a_read() -> None:
     assert table.sum().item() == 0
 
 
+def test_values_after_an_error_raise_it_until_they_are_written_anew() -> None:
+    table = torch.arange(3.0, device="pjrt")
+    index = torch.tensor([0, 7], device="pjrt")
+    x = torch.ones(2, device="pjrt")
+    x += table[index]
+    y = table * 2
+    torch.pjrt.mark_step()
+    z = x + 1
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        torch.pjrt.synchronize()
+    assert y.tolist() == [0, 2, 4]
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 7 is out of bounds"):
+            z.cpu()
+    x.zero_()
+    assert (x + 1).tolist() == [1, 1]
+    torch.pjrt.synchronize()
+
+
+def test_a_mutated_argument_keeps_its_value_after_an_error() -> None:
+    def write(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        x[index] = 5.0
+        return x + 1
+
+    fast = torch.compile(write, backend="pjrt", fullgraph=True)
+    x = torch.zeros(3, device="pjrt")
+    y = fast(x, torch.tensor([1, 3], device="pjrt"))
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        y.cpu()
+    assert x.tolist() == [0, 0, 0]
+    assert fast(x, torch.tensor([1, 2], device="pjrt")).tolist() == [1, 6, 6]
+    assert x.tolist() == [0, 5, 5]
+
+
 def modules() -> list[Any]:
     return [
         (nn.LSTM(4, 3, batch_first=True), (2, 5, 4)),
