@@ -31,7 +31,8 @@ int64_t bytes(const char* name, int64_t fallback) {
 
 std::string plugin_path() { return variable("TORCH_PJRT_PLUGIN"); }
 std::string xla_flags() { return variable("XLA_FLAGS"); }
-std::string threads() { return variable("NPROC"); }
+std::string threads() { return variable("PJRT_NPROC") + " " + variable("NPROC"); }
+void quieten_xla() { setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); }
 
 std::string cache_folder() {
   if (variable("TORCH_PJRT_CACHE") == "0") return "";

@@ -1,4 +1,4 @@
-// What the environment says: the only place that reads it.
+// What the environment says: the only place that reads it, or adds to it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,12 @@ std::string plugin_path();
 // XLA_FLAGS, which a plugin made from XLA reads; part of every program's key.
 std::string xla_flags();
 
-// NPROC, by which XLA's CPU client sizes its thread pool.
+// PJRT_NPROC and NPROC, by which XLA's CPU client sizes its thread pool.
 std::string threads();
+
+// TF_CPP_MIN_LOG_LEVEL, unless it is set: XLA then says nothing on stderr that is no warning. To be
+// called before a plugin made from XLA is loaded.
+void quieten_xla();
 
 // Folder of the programs that outlive the process: TORCH_PJRT_CACHE_DIR, else torch_pjrt in the
 // user's cache folder (XDG_CACHE_HOME, else ~/.cache). Empty if TORCH_PJRT_CACHE is 0, or there is

@@ -34,6 +34,16 @@ void explain_override(const std::vector<pjrt::Override>& user, std::string_view 
 
 }  // namespace
 
+std::unique_ptr<const pjrt::Client> make_client(const std::shared_ptr<const pjrt::Plugin>& plugin) {
+  auto client = pjrt::Client::create(plugin);
+  if (client->platform_name() != "cpu" || client->device_count() == 1) return client;
+  try {
+    return pjrt::Client::create(plugin, {{"cpu_device_count", int64_t{1}}});
+  } catch (const Error&) {
+    return client;  // a build that doesn't know the option
+  }
+}
+
 std::vector<pjrt::Override> Device::overrides(const std::vector<pjrt::Override>& user) const {
   std::vector<pjrt::Override> all = user;
   if (client_->platform_name() != "cpu") return all;

@@ -12,6 +12,11 @@
 
 namespace torch_pjrt::compile {
 
+// With as many threads as the plugin needs. XLA's CPU client shows four devices unless told
+// otherwise, and starts a thread for each: on fewer processors they wait for one another, and each
+// keeps memory of its own.
+std::unique_ptr<const pjrt::Client> make_client(const std::shared_ptr<const pjrt::Plugin>& plugin);
+
 // Any thread may use it.
 class Device {
  public:

@@ -87,10 +87,11 @@ Device& Runtime::device(const std::string& path) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Device>& device = devices_[plugin_path];
   if (!device) {
+    config::quieten_xla();
     const auto plugin = pjrt::Plugin::load(plugin_path);
     device = find_device(plugin->identity());
     if (!device) {
-      auto client = pjrt::Client::create(plugin);
+      auto client = make_client(plugin);
       watch_forks();
       device = std::make_shared<Device>(std::move(client));
     }

@@ -15,16 +15,18 @@ class Excess {
  public:
   // To be called before a run; not right after one, when the plugin has yet to free the last of its
   // memory. Gives free memory back the first time, and when the process has grown by more than
-  // kAllowed since the run that followed; at most once a second, since the next run takes its
-  // memory anew from the system, which costs up to half a millisecond per MB.
+  // kAllowed since the run that followed. The next run takes its memory anew from the system, which
+  // costs about a quarter of a millisecond per MB: kBytesPerSecond keeps that to some 3 % of the
+  // time.
   void release();
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t kAllowed = int64_t{8} << 20;  // bytes
-  static constexpr std::chrono::seconds kInterval{1};
+  static constexpr double kBytesPerSecond = 100 << 20;
   static constexpr int64_t kUnknown = -1;
-  std::atomic<int64_t> limit_ = 0;  // resident bytes; kUnknown: by what the last run has left
+  // Resident bytes after the first run after a release; kUnknown until then.
+  std::atomic<int64_t> normal_ = 0;
   std::atomic<Clock::time_point> last_;
 };
 
