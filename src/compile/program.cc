@@ -422,8 +422,9 @@ std::shared_ptr<Entry> Program::make_entry(const lower::Signature& signature,
     types.push_back(r.type);
   }
   entry->problems = compiled->program.problems;
-  entry->callable = std::make_unique<run::Callable>(
-      device.client(), compiled->executable, std::move(program_arguments), types, runtime_.stats());
+  entry->callable = std::make_unique<run::Callable>(device.client(), compiled->executable,
+                                                    std::move(program_arguments), types,
+                                                    runtime_.stats(), runtime_.workers());
   entry->compiled = std::move(compiled);
   return entry;
 }

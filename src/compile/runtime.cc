@@ -23,7 +23,8 @@ void watch_forks() {
 }  // namespace
 
 Runtime::Runtime(Options options)
-    : programs_(options.max_program_bytes, [this](const auto& gone) { on_evict(gone); }) {
+    : programs_(options.max_program_bytes, [this](const auto& gone) { on_evict(gone); }),
+      workers_(std::move(options.num_threads)) {
   if (!options.disk) return;
   disk_.emplace(std::move(*options.disk), [this](cache::Fault, const std::string& text,
                                                  bool is_first) { report_disk(text, is_first); });

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -42,6 +43,7 @@ class Runtime {
   struct Options {
     std::optional<cache::Disk::Options> disk;  // without it programs end with the process
     int64_t max_program_bytes = std::numeric_limits<int64_t>::max();  // of programs in memory
+    std::function<int()> num_threads = [] { return 1; };              // for a call's own work
   };
   Runtime() : Runtime(Options{}) {}
   explicit Runtime(Options options);
@@ -67,6 +69,7 @@ class Runtime {
   CopyReports& copies() { return copies_; }
   Policies& policies() { return policies_; }
   History& history() { return history_; }
+  run::Workers& workers() { return workers_; }
 
  private:
   std::shared_ptr<Device> find_device(const std::string& identity) const;
@@ -86,6 +89,7 @@ class Runtime {
   CopyReports copies_;
   Policies policies_;
   History history_;
+  run::Workers workers_;
 };
 
 }  // namespace torch_pjrt::compile

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "pjrt/host_memory.h"
+#include "run/content.h"
 
 namespace torch_pjrt::run {
 namespace {
@@ -83,12 +84,14 @@ struct Callable::Call {
 };
 
 Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Executable> executable,
-                   std::vector<Argument> arguments, std::vector<Type> results, Stats& stats)
+                   std::vector<Argument> arguments, std::vector<Type> results, Stats& stats,
+                   Workers& workers)
     : client_(client),
       executable_(std::move(executable)),
       arguments_(std::move(arguments)),
       results_(std::move(results)),
       stats_(stats),
+      workers_(workers),
       zero_copy_(client.host_memory().zero_copy_in),
       unaligned_(zero_copy_ ? CopyReason::kNotAligned : CopyReason::kDeviceMemory),
       fixed_(arguments_.size()),
@@ -106,6 +109,8 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
       constants_.push_back(
           client_.from_host(&a.bits, a.type, pjrt::HostSemantics::kImmutableOnlyDuringCall));
       fixed_[i] = constants_.back().get();
+    } else if (a.kind == Argument::Kind::kRelaid) {
+      relaid_.push_back(i);
     } else {
       made_.push_back(i);
     }
@@ -211,13 +216,27 @@ PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t positio
       return copy_in(call, memory, position, overlaps ? CopyReason::kOverlaps : unaligned_);
     }
     case Argument::Kind::kRelaid:
-      call.copies.push_back(a.relaid->get(memory.inputs[a.index]));
-      return call.copies.back()->buffer();
     case Argument::Kind::kInput:
     case Argument::Kind::kConstant:
       break;
   }
   fail(Code::kInternal, "argument ", position, " is not made at a call");
+}
+
+void Callable::take_relaid(Call& call, const CallMemory& memory) {
+  if (relaid_.empty()) return;
+  std::vector<std::string_view> contents;
+  contents.reserve(relaid_.size());
+  for (const size_t i : relaid_) {
+    const Argument& a = arguments_[i];
+    contents.push_back(a.relaid->content(memory.inputs[a.index]));
+  }
+  const std::vector<uint64_t> found = hashes(contents, workers_);
+  for (size_t k = 0; k < relaid_.size(); ++k) {
+    const Argument& a = arguments_[relaid_[k]];
+    call.copies.push_back(a.relaid->get(memory.inputs[a.index], found[k]));
+    call.buffers[relaid_[k]] = call.copies.back()->buffer();
+  }
 }
 
 void Callable::gather(Call& call, const CallMemory& memory) {
@@ -232,6 +251,7 @@ void Callable::gather(Call& call, const CallMemory& memory) {
   }
   call.use.unlock();
   for (const size_t i : to_copy) call.buffers[i] = copy_in(call, memory, i, unaligned_);
+  take_relaid(call, memory);
   const std::vector<bool> overlaps = mutates_ ? overlapping(memory) : std::vector<bool>();
   for (const size_t i : made_) call.buffers[i] = made(call, memory, i, mutates_ && overlaps[i]);
 }

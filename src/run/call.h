@@ -15,6 +15,7 @@
 #include "run/kept.h"
 #include "run/relaid.h"
 #include "run/stats.h"
+#include "run/workers.h"
 
 namespace torch_pjrt::run {
 
@@ -51,11 +52,13 @@ struct CallMemory {
 // Where a call's program came from.
 enum class Origin : uint8_t { kCompiled, kMemory, kDisk };
 
-// An executable with what its calls keep. Any thread may call it; the client outlives it.
+// An executable with what its calls keep. Any thread may call it; the client and the workers
+// outlive it.
 class Callable {
  public:
   Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Executable> executable,
-           std::vector<Argument> arguments, std::vector<Type> results, Stats& stats);
+           std::vector<Argument> arguments, std::vector<Type> results, Stats& stats,
+           Workers& workers);
 
   // Returns when the results are in `memory.outputs` and nothing reads the inputs any more. After
   // an Error the outputs hold anything; this goes for what a kMutated argument's memory holds, too,
@@ -78,6 +81,7 @@ class Callable {
   void count_copy(Call& call, const Argument& argument, CopyReason reason);
   PJRT_Buffer* copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason);
   PJRT_Buffer* written(Call& call, void* data, const Type& type);
+  void take_relaid(Call& call, const CallMemory& memory);
   // Which arguments' memory overlaps that of another argument.
   std::vector<bool> overlapping(const CallMemory& memory) const;
   void execute(Call& call, HostLock& lock, bool is_short);
@@ -88,6 +92,7 @@ class Callable {
   std::vector<Argument> arguments_;
   std::vector<Type> results_;
   Stats& stats_;
+  Workers& workers_;
   bool zero_copy_ = false;
   CopyReason unaligned_;  // why memory that can't be passed as it lies can't
   bool donates_ = false;
@@ -95,7 +100,8 @@ class Callable {
   std::vector<pjrt::Buffer> constants_;
   std::vector<PJRT_Buffer*> fixed_;  // the arguments' that are constants, else null
   std::vector<Read> reads_;          // kInput
-  std::vector<size_t> made_;         // positions of all others: made anew at each call
+  std::vector<size_t> relaid_;       // positions of kRelaid
+  std::vector<size_t> made_;         // of all others: made anew at each call
   Kept kept_;                        // a slot for each of reads_
   std::atomic<int64_t> last_run_us_;
   Excess excess_;

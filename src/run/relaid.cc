@@ -1,10 +1,8 @@
 #include "run/relaid.h"
 
 #include <new>
-#include <string_view>
 #include <utility>
 
-#include "base/hash.h"
 #include "pjrt/host_memory.h"
 #include "run/permuted_copy.h"
 
@@ -12,10 +10,6 @@ namespace torch_pjrt::run {
 namespace {
 
 constexpr std::align_val_t kAlignment{pjrt::kHostAlignment};
-
-uint64_t content(const void* data, const Type& type) {
-  return hash({static_cast<const char*>(data), static_cast<size_t>(type.num_bytes())});
-}
 
 }  // namespace
 
@@ -43,8 +37,12 @@ Relaid::Copy::Copy(const Relaid& relaid, const void* source, uint64_t hash)
   buffer_ = relaid.client_.from_host(memory_.get(), type, pjrt::HostSemantics::kImmutableZeroCopy);
 }
 
-std::shared_ptr<const Relaid::Copy> Relaid::get(const void* data) {
-  const uint64_t hash = is_frozen_ ? 0 : content(data, type_);
+std::string_view Relaid::content(const void* data) const {
+  if (is_frozen_) return {};
+  return {static_cast<const char*>(data), static_cast<size_t>(type_.num_bytes())};
+}
+
+std::shared_ptr<const Relaid::Copy> Relaid::get(const void* data, uint64_t hash) {
   const std::lock_guard lock(mutex_);
   if (copy_ && copy_->is_of(data, hash)) return copy_;
   auto copy = std::make_shared<const Copy>(*this, data, hash);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/type.h"
@@ -24,9 +25,11 @@ class Relaid {
   ~Relaid();
 
   class Copy;
-  // The copy of what lies at `data`, made anew where the memory's address or, unless it is frozen,
-  // its content is another than last time's. A call holds it until it ends.
-  std::shared_ptr<const Copy> get(const void* data);
+  // What of the memory at `data` decides whether the copy is still right: nothing if it is frozen.
+  std::string_view content(const void* data) const;
+  // The copy of what lies at `data`, made anew where the memory's address or `hash`, which is
+  // content(data)'s, is another than last time's. A call holds it until it ends.
+  std::shared_ptr<const Copy> get(const void* data, uint64_t hash);
 
  private:
   const pjrt::Client& client_;
@@ -51,7 +54,7 @@ class Relaid::Copy {
   };
 
   const void* source_;
-  uint64_t hash_;  // of the source's content; 0 if it is frozen
+  uint64_t hash_;  // of the source's content()
   std::unique_ptr<void, Free> memory_;
   std::optional<pjrt::Buffer> buffer_;  // over memory_, or a copy of it
 };

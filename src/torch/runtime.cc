@@ -1,6 +1,7 @@
 #include "torch/runtime.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@ std::unique_ptr<compile::Runtime> make_runtime() {
                                         config::shared_cache_folder()};
   }
   options.max_program_bytes = config::max_program_bytes();
+  options.num_threads = at::get_num_threads;
   return std::make_unique<compile::Runtime>(std::move(options));
 }
 

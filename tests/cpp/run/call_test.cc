@@ -43,7 +43,7 @@ class CallTest : public testing::Test {
                               {Kind::kConstant, 0, {DType::kF64, {}}, 0},
                               {Kind::kScalar, 0, {DType::kI64, {}}, 0},
                               {Kind::kOutputMemory, 0, kVector, 0}},
-        std::vector<Type>{kVector}, stats_);
+        std::vector<Type>{kVector}, stats_, workers_);
   }
 
   // Returns its only argument, the second draw.
@@ -53,7 +53,7 @@ class CallTest : public testing::Test {
         pjrt::module_text("%a: tensor<2xi64>", "tensor<2xi64>", "return %a : tensor<2xi64>");
     return std::make_unique<Callable>(client_, client_.compile(text, {}),
                                       std::vector<Argument>{{Kind::kDraw, 1, type, 0}},
-                                      std::vector<Type>{type}, stats_);
+                                      std::vector<Type>{type}, stats_, workers_);
   }
 
   std::vector<Copied> call(Callable& callable, const void* input, void* output,
@@ -76,6 +76,7 @@ class CallTest : public testing::Test {
   const pjrt::Client& client_;
   std::vector<int64_t> before_;
   Stats stats_;
+  Workers workers_{[] { return 2; }};
 };
 
 TEST_F(CallTest, TakesDrawsAnewAtEachCall) {

@@ -42,7 +42,7 @@ class MutationTest : public testing::Test {
     return std::make_unique<Callable>(
         client_, client_.compile(kUpdate, {}),
         std::vector<Argument>{{Kind::kInput, 0, kVector, 0}, {Kind::kMutated, 0, kVector, 0}},
-        std::vector<Type>{kVector}, stats_);
+        std::vector<Type>{kVector}, stats_, workers_);
   }
 
   static void call(Callable& callable, const void* read, void* mutated) {
@@ -62,6 +62,7 @@ class MutationTest : public testing::Test {
   const pjrt::Client& client_;
   std::vector<int64_t> before_;
   Stats stats_;
+  Workers workers_{[] { return 2; }};
 };
 
 constexpr std::array<int64_t, 3> kNothing = {0, 0, 0};

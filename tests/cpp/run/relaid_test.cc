@@ -8,6 +8,7 @@
 
 #include "device_test.h"
 #include "fake_control.h"
+#include "run/content.h"
 #include "run/permuted_copy.h"
 
 namespace torch_pjrt::run {
@@ -77,6 +78,13 @@ class RelaidTest : public testing::Test {
     return Relaid(client(), {DType::kF32, {2, 3}}, {1, 0}, is_frozen, stats_);
   }
 
+  // As a call does.
+  std::shared_ptr<const Relaid::Copy> get(Relaid& relaid, const HostArray& memory) {
+    const std::vector<std::string_view> content = {relaid.content(memory.data())};
+    return relaid.get(memory.data(), hashes(content, workers_)[0]);
+  }
+
+  Workers workers_{[] { return 2; }};
   pjrt::FakeControl control_;
   HostArray weight_;
   Stats stats_;
@@ -84,17 +92,17 @@ class RelaidTest : public testing::Test {
 
 TEST_F(RelaidTest, IsKeptWhileTheContentStays) {
   Relaid relaid = this->relaid(false);
-  const auto first = relaid.get(weight_.data());
-  EXPECT_EQ(relaid.get(weight_.data()), first);
+  const auto first = get(relaid, weight_);
+  EXPECT_EQ(get(relaid, weight_), first);
   EXPECT_EQ(stats_.snapshot().relaid_inputs, 1);
   EXPECT_EQ(stats_.snapshot().relaid_bytes, 24);
 }
 
 TEST_F(RelaidTest, AWriteIsSeen) {
   Relaid relaid = this->relaid(false);
-  const auto first = relaid.get(weight_.data());
+  const auto first = get(relaid, weight_);
   weight_.data<float>()[5] = 2;
-  const auto second = relaid.get(weight_.data());
+  const auto second = get(relaid, weight_);
   EXPECT_NE(second, first);
   EXPECT_NE(first->buffer(), second->buffer()) << "the first call's copy is still there";
   EXPECT_EQ(stats_.snapshot().relaid_inputs, 2);
@@ -103,28 +111,28 @@ TEST_F(RelaidTest, AWriteIsSeen) {
 
 TEST_F(RelaidTest, OtherMemoryOfTheSameContentIsTakenAnew) {
   Relaid relaid = this->relaid(false);
-  relaid.get(weight_.data());
+  get(relaid, weight_);
   HostArray other(sizeof(float) * 6);
   other.fill<float>(6, 1);
-  relaid.get(other.data());
+  get(relaid, other);
   EXPECT_EQ(stats_.snapshot().relaid_inputs, 2);
 }
 
 TEST_F(RelaidTest, AFrozenOneSeesOnlyAnotherAddress) {
   Relaid relaid = this->relaid(true);
-  const auto first = relaid.get(weight_.data());
+  const auto first = get(relaid, weight_);
   weight_.data<float>()[5] = 2;
-  EXPECT_EQ(relaid.get(weight_.data()), first);
+  EXPECT_EQ(get(relaid, weight_), first);
   HostArray other(sizeof(float) * 6);
   other.fill<float>(6, 1);
-  EXPECT_NE(relaid.get(other.data()), first);
+  EXPECT_NE(get(relaid, other), first);
 }
 
 TEST_F(RelaidTest, NothingIsLeftOfOneThatIsGone) {
   const int64_t before = control_.live("buffer");
   {
     Relaid relaid = this->relaid(false);
-    relaid.get(weight_.data());
+    get(relaid, weight_);
   }
   EXPECT_EQ(control_.live("buffer"), before);
   EXPECT_EQ(stats_.snapshot().relaid_bytes, 0);
@@ -132,12 +140,12 @@ TEST_F(RelaidTest, NothingIsLeftOfOneThatIsGone) {
 
 TEST_F(RelaidTest, AFailureLeavesTheOldCopy) {
   Relaid relaid = this->relaid(false);
-  const auto first = relaid.get(weight_.data());
+  const auto first = get(relaid, weight_);
   weight_.data<float>()[0] = 3;
   control_.fail_at("PJRT_Client_BufferFromHostBuffer", 1);
-  EXPECT_THROW(relaid.get(weight_.data()), Error);
+  EXPECT_THROW(get(relaid, weight_), Error);
   weight_.data<float>()[0] = 1;
-  EXPECT_EQ(relaid.get(weight_.data()), first);
+  EXPECT_EQ(get(relaid, weight_), first);
   EXPECT_EQ(stats_.snapshot().relaid_bytes, 24);
 }
 
