@@ -118,6 +118,28 @@ class Program:
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
 
+class Frozen:
+    def __init__(
+        self,
+        program: Program,
+        inputs: list[tuple[str, Any]],
+        leaves: list[tuple[str, str, Any, int, int]],
+        checks: Graph,
+        symbols: list[tuple[str, int, int]],
+        conditions: list[str],
+        outputs: list[tuple[str, Any]],
+        form: str,
+    ) -> None:
+        """inputs: of the program, each "leaf" or "float" with its index, "number" with what it is
+        read from, or "fixed" with the value. leaves: name, kind ("tensor", "int", "float" or
+        "value"), the value, the first leaf that is this one, and the rank, or -1 for one that the
+        program doesn't take. checks: numbers, as functions of the symbols, which are read from
+        ("leaf", "size", "stride" or "storage_offset", leaf, dim): the conditions, then dims and
+        strides of each leaf with a rank. outputs: "result" or "leaf" with its index, or "fixed".
+        form: "one", "tuple" or "list"."""
+
+    def __call__(self, *leaves: Any) -> Any: ...
+
 GRAPH_VERSION: int
 """Of the bytes of a Graph."""
 

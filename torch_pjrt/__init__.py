@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .device import HostOpWarning
     from .errors import Error, OutOfMemoryError
     from .explanation import explain
+    from .frozen import freeze
     from .package_load import load
     from .package_save import save
     from .policy import no_compile, set_compile_policy
@@ -35,6 +36,7 @@ __all__ = [
     "align_",
     "explain",
     "explain_compiles",
+    "freeze",
     "load",
     "no_compile",
     "reset_stats",
@@ -57,6 +59,7 @@ _MODULES = {
     "align_": "align",
     "explain": "explanation",
     "explain_compiles": "compiles",
+    "freeze": "frozen",
     "load": "package_load",
     "no_compile": "policy",
     "save": "package_save",

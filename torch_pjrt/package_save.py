@@ -33,7 +33,7 @@ from .torch_internals import Whole
 
 from . import _C  # isort: skip
 
-__all__ = ["save"]
+__all__ = ["Capture", "Flat", "save"]
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 OutputTypes = list[tuple[str, int | None]]
@@ -108,7 +108,7 @@ def _dynamic(given: bool | None, calls: Sequence[Any]) -> bool | None:
     return len(shapes) > 1
 
 
-class _Flat(torch.nn.Module):
+class Flat(torch.nn.Module):
     """The module as a function of the leaves of its arguments."""
 
     def __init__(self, module: torch.nn.Module, spec: pytree.TreeSpec) -> None:
@@ -174,8 +174,8 @@ class _Saving:
         return len(self._blobs) - 1
 
     def _capture(self, leaves: list[Any], spec: pytree.TreeSpec) -> Variant:
-        flat = _Flat(self._module, spec)
-        capture = _Capture(flat, leaves, self._dynamic, self._options)
+        flat = Flat(self._module, spec)
+        capture = Capture(flat, leaves, self._dynamic, self._options)
         facts = capture.facts
         facts["in_spec"] = _dumped(spec, "an argument")
         facts["checks"] = self._blob(capture.checks.to_bytes())
@@ -207,11 +207,11 @@ class _Compiled:
     output_types: OutputTypes | None = None
 
 
-class _Capture:
+class Capture:
     """One capture of the module for some leaves: the graph, and what a call of it needs."""
 
     def __init__(
-        self, flat: _Flat, leaves: list[Any], dynamic: bool | None, given: options.Options
+        self, flat: Flat, leaves: list[Any], dynamic: bool | None, given: options.Options
     ) -> None:
         self._flat = flat
         self._leaves = leaves

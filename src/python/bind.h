@@ -8,6 +8,7 @@ namespace torch_pjrt::python {
 void bind_cache(nanobind::module_& m);
 void bind_device(nanobind::module_& m);
 void bind_error(nanobind::module_& m);
+void bind_frozen(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
 void bind_memory(nanobind::module_& m);
 void bind_program(nanobind::module_& m);

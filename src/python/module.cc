@@ -7,6 +7,7 @@ NB_MODULE(_C, m) {
   torch_pjrt::python::bind_cache(m);
   torch_pjrt::python::bind_error(m);
   torch_pjrt::python::bind_device(m);
+  torch_pjrt::python::bind_frozen(m);
   torch_pjrt::python::bind_graph(m);
   torch_pjrt::python::bind_memory(m);
   torch_pjrt::python::bind_program(m);

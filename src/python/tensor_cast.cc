@@ -1,5 +1,6 @@
 #include "python/tensor_cast.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -96,6 +97,22 @@ bool succeeds(const F& f) {
 
 bool synchronize() {
   return succeeds([] { lazy::synchronize(); });
+}
+
+bool is_tensor(PyObject* object) { return THPVariable_Check(object); }
+
+Layout layout_of(PyObject* tensor) {
+  const at::Tensor& t = THPVariable_Unpack(tensor);
+  if (t.layout() != at::kStrided) {
+    fail(Code::kInvalid, "a tensor that isn't dense has no strides: pass tensor.to_dense()");
+  }
+  const auto dims = t.sizes();
+  const auto strides = t.strides();
+  return {{dims.data(), dims.size()}, {strides.data(), strides.size()}, t.storage_offset()};
+}
+
+PyObject* float_tensor(double value) {
+  return THPVariable_Wrap(at::scalar_tensor(value, at::kDouble));
 }
 
 void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& warmup) {

@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compile/program.h"
@@ -13,6 +14,20 @@ class Tensor;
 }
 
 namespace torch_pjrt::python {
+
+bool is_tensor(PyObject* object);
+
+// Where a tensor's elements lie, in elements; it refers to the tensor's own numbers.
+struct Layout {
+  std::span<const int64_t> dims;
+  std::span<const int64_t> strides;
+  int64_t offset;
+};
+// Throws Error(kInvalid) for a tensor without strides.
+Layout layout_of(PyObject* tensor);
+
+// A new 0-d tensor, float64.
+PyObject* float_tensor(double value);
 
 // Calls the program by the boxed convention: takes a list of tensors and ints, which it clears, and
 // returns a new list. After an exception the list is as it was. Null with Python's exception set
