@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 DEFAULT_BACKEND = "torchxla_trace_once"
+_PEERS = ("pjrt_frozen", "pjrt_handle", "eager_channels_last")
 
 _DESCRIPTION = """\
 Compares compiled models with eager PyTorch, by the conventions of PyTorch's benchmarks/dynamo.
@@ -91,7 +92,15 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         help="a backend of torch.compile; may be repeated, then all are timed in the same rounds "
-        f"(default: {DEFAULT_BACKEND})",
+        f"(default: {DEFAULT_BACKEND}). Also {', '.join(_PEERS)}: options freeze=True, "
+        "torch_pjrt.freeze, and eager with weights and images channels last",
+    )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="with --performance: the backends that show where ours stands, in the same rounds: "
+        "pjrt, its frozen forms, eager channels last, inductor; and what looking at the weights "
+        "costs",
     )
     parser.add_argument(
         "--only",
@@ -155,6 +164,8 @@ def main(
         parser.error("--null-device computes nothing: use it with --performance")
     if parsed.null_device and parsed.backend:
         parser.error("--null-device has backends of its own: leave --backend out")
+    if parsed.peers and (parsed.backend or parsed.null_device or parsed.training):
+        parser.error("--peers has backends of its own, for inference: leave the others out")
     if parsed.shapes and not parsed.dynamic_shapes:
         parser.error("--shapes belongs to --dynamic-shapes")
     specs = _chosen(parser, models, parsed.only or _default(models, parsed.null_device))
@@ -169,7 +180,7 @@ def main(
             parser.error(f"--threads: only {environment.usable_cores()} CPUs can be used")
         environment.limit_cores(parsed.threads)
 
-    from . import host_cost, train_runner
+    from . import host_cost, peers, train_runner
     from .runner import Options
 
     if parsed.dynamic_shapes:
@@ -179,6 +190,10 @@ def main(
         backends = host_cost.BACKENDS
     else:
         backends = tuple(dict.fromkeys(parsed.backend or [DEFAULT_BACKEND]))
+        if parsed.peers:
+            backends = peers.ALL
+        if parsed.training and set(backends) & set(peers.NAMES):
+            parser.error(f"{', '.join(peers.NAMES)}: for inference only")
         _check_backends(parser, backends)
         if parsed.training:
             backends = train_runner.with_one_program(backends)
@@ -280,7 +295,7 @@ def _default(models: Mapping[str, Spec], null_device: bool) -> list[str]:
 def _check_backends(parser: argparse.ArgumentParser, backends: Sequence[str]) -> None:
     import torch._dynamo
 
-    known = torch._dynamo.list_backends(exclude_tags=())
+    known = [*torch._dynamo.list_backends(exclude_tags=()), *_PEERS]
     for name in backends:
         if name not in known:
             parser.error(_unknown("backend", name, known))

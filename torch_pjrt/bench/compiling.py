@@ -11,7 +11,7 @@ import torch
 import torch._dynamo
 import torch._inductor.config
 
-from . import counters
+from . import counters, peers
 
 
 @contextlib.contextmanager
@@ -33,6 +33,8 @@ def compiled(
 ) -> Callable[..., Any]:
     """Without programs from disk where the backend is ours, so that a first call is cold. `random`
     is our option, for a backend of ours."""
+    if backend in peers.NAMES:
+        return peers.compiled(backend, function)
     options: dict[str, Any] | None = None
     if counters.is_ours(backend):
         options = {"disk_cache": False} | ({"random": random} if random else {})

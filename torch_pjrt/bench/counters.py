@@ -15,9 +15,13 @@ GRAPH_BREAKS = "dynamo_graph_breaks"
 
 
 def is_ours(backend: str) -> bool:
-    """Whether torch_pjrt registered this backend of torch.compile."""
+    """Whether torch_pjrt registered this backend of torch.compile, or it is one of our peers."""
     from torch._dynamo.backends.registry import lookup_backend
 
+    from . import peers
+
+    if backend in peers.NAMES:
+        return backend in peers.OURS
     return (getattr(lookup_backend(backend), "__module__", None) or "").split(".")[
         0
     ] == "torch_pjrt"

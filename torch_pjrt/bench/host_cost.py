@@ -3,6 +3,7 @@
 The null device is the fake plugin, which executes nothing. The do-nothing backend is what a call
 costs whatever the backend: the same AOTAutograd arguments and decompositions, under the same Dynamo
 configuration and guards, and a compiler whose programs give back the same outputs at every call.
+The same without guards: torch_pjrt.freeze, beside the do-nothing backend with Dynamo's guards off.
 """
 
 from __future__ import annotations
@@ -13,19 +14,31 @@ from typing import Any
 import torch
 
 from .. import decompositions, torch_internals, training
+from ..frozen import freeze
+from . import peers
 
 NULL_DEVICE = "null_device"
 DO_NOTHING = "do_nothing"
-BACKENDS = (NULL_DEVICE, DO_NOTHING)
+FROZEN = "null_device_frozen"
+DO_NOTHING_FROZEN = "do_nothing_frozen"
+BACKENDS = (NULL_DEVICE, DO_NOTHING, FROZEN, DO_NOTHING_FROZEN)
+OURS = (NULL_DEVICE, FROZEN)  # each before its do-nothing peer
 # Whose values are checked before the null device, which has none, is timed.
-CHECKED = "pjrt"
+CHECKED = {NULL_DEVICE: "pjrt", FROZEN: peers.HANDLE}
 
 
-def compiled(name: str, model: torch.nn.Module) -> Callable[..., object]:
-    """`model` as compiled by one of BACKENDS."""
-    if name == NULL_DEVICE:
-        return torch.compile(model, backend="pjrt", options={"plugin": "fake", "disk_cache": False})
-    return torch.compile(model, backend=do_nothing)
+def compiled(
+    name: str, model: torch.nn.Module, arguments: tuple[Any, ...]
+) -> Callable[..., object]:
+    """`model` as compiled by one of BACKENDS, for calls with such arguments."""
+    if name in OURS:
+        options = {"plugin": "fake", "disk_cache": False}
+        fast: Any = torch.compile(model, backend="pjrt", options=options)
+        return fast if name == NULL_DEVICE else freeze(fast, *arguments)
+    if name == DO_NOTHING:
+        return torch.compile(model, backend=do_nothing)
+    options = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
+    return torch.compile(model, backend=_do_nothing_frozen, options=options)
 
 
 def do_nothing(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -39,6 +52,13 @@ def do_nothing(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Calla
         partition=training.partition,
         decompositions=decompositions.table(),
     )
+
+
+def _do_nothing_frozen(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **_: Any
+) -> Callable[..., Any]:
+    """A function of its own, since Dynamo tells compiled code apart by the backend."""
+    return do_nothing(gm, example_inputs)
 
 
 def _program(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -22,8 +22,9 @@ NOTHING = "-"
 TIMED = ["speed-up", "ms", "compile s", "error", "warnings"]
 TRAINED = ["speed-up", "ms", "compile s", "programs a step", "error", "warnings"]
 CHECKED = ["result", "error", "rule", "warnings"]
-HOST_COST = ["model", "batch", "eager µs", "do-nothing µs", "null device µs", "ratio", "error"]
-HOST_COST += ["warnings"]
+KEPT = ["weights' check ms", "kept MB"]
+HOST_COST = ["model", "batch", "eager µs", "do-nothing µs", "null device µs", "ratio"]
+HOST_COST += ["do-nothing frozen µs", "frozen µs", "ratio frozen", "error", "warnings"]
 
 
 class ProgressDisplay:
@@ -112,7 +113,23 @@ def table(run: Run) -> tuple[list[str], list[list[str]]]:
     for backend in run.backends:
         titles += [f"{backend} {part}" for part in (timed if performance else CHECKED)]
     titles += [f"{_published(run)} once (GPU, published)"] if performance else []
+    titles += KEPT if performance and _shows_kept(run) else []
     return titles, [_row(run, model, performance) for model in run.models]
+
+
+def _shows_kept(run: Run) -> bool:
+    return {"pjrt", "pjrt_frozen"} <= set(run.backends)
+
+
+def _kept(model: ModelResult) -> list[str]:
+    """What it costs to see writes to weights, and the copies of these in the device's order."""
+    found = {result.backend: result for result in model.backends}
+    checked, frozen = found["pjrt"], found["pjrt_frozen"]
+    kept = checked.cold_counts.get("relaid_bytes")
+    cost = NOTHING
+    if checked.latency_s is not None and frozen.latency_s is not None:
+        cost = f"{(checked.latency_s - frozen.latency_s) * 1e3:.3g}"
+    return [cost, NOTHING if kept is None else f"{kept / 2**20:.0f}"]
 
 
 def _published(run: Run) -> str:
@@ -121,18 +138,16 @@ def _published(run: Run) -> str:
 
 
 def _host_cost_row(model: ModelResult) -> list[str]:
-    ours, nothing = model.backends
-    ratio = model.ratio(ours)
-    return [
-        _name(model),
-        str(model.batch_size),
-        _microseconds(model.baseline_s),
-        _microseconds(nothing.latency_s),
-        _microseconds(ours.latency_s),
-        _verdict(ours) if ratio is None else f"{ratio:.2f}",
-        _error(ours),
-        "; ".join(ours.warnings + nothing.warnings) or NOTHING,
-    ]
+    cells = [_name(model), str(model.batch_size), _microseconds(model.baseline_s)]
+    for ours, nothing in zip(model.backends[::2], model.backends[1::2], strict=True):
+        ratio = model.ratio(ours)
+        cells += [
+            _microseconds(nothing.latency_s),
+            _microseconds(ours.latency_s),
+            _verdict(ours) if ratio is None else f"{ratio:.2f}",
+        ]
+    warnings = [warning for result in model.backends for warning in result.warnings]
+    return [*cells, _error(model.backends[0]), "; ".join(warnings) or NOTHING]
 
 
 def _name(model: ModelResult) -> str:
@@ -157,6 +172,7 @@ def _row(run: Run, model: ModelResult, performance: bool) -> list[str]:
         cells.append("; ".join(result.warnings) or NOTHING)
     if performance:
         cells.append(NOTHING if model.published_once is None else f"{model.published_once:.3f}")
+        cells += _kept(model) if _shows_kept(run) else []
     return cells
 
 
@@ -222,6 +238,11 @@ NOTES = (
     "compile s: first call less a warm one. error: the largest, as a part of the output's scale.",
     "R1 once: the published table's, measured on a GPU against that table's own baseline.",
 )
+KEPT_NOTE = (
+    "pjrt_frozen: options freeze=True; pjrt_handle: torch_pjrt.freeze. weights' check: pjrt less "
+    "pjrt_frozen, which doesn't look whether weights were written to. kept: copies of weights in "
+    "the device's order. The frozen forms' first calls find pjrt's program compiled."
+)
 
 
 TRAINING_NOTES = (
@@ -246,6 +267,7 @@ HOST_COST_NOTES = (
     "executes nothing, so that what is left is the host's work.",
     "do-nothing: a backend with the same AOTAutograd arguments and a compiler that does nothing. "
     "ratio: null device / do-nothing. Quote ratios only.",
+    "frozen: torch_pjrt.freeze, beside the do-nothing backend with Dynamo's guards off.",
     "error: the largest on the real plugin, as a part of the output's scale; checked first.",
 )
 
@@ -258,7 +280,8 @@ def print_report(run: Run, stream: IO[str] | None = None) -> None:
         blocks.append("Interrupted: these are the models measured until then.")
     blocks += failures(run)
     if run.mode == "performance":
-        blocks += [*(TRAINING_NOTES if _is_training(run) else NOTES), *geomeans(run)]
+        notes = TRAINING_NOTES if _is_training(run) else NOTES
+        blocks += [*notes, *([KEPT_NOTE] if _shows_kept(run) else []), *geomeans(run)]
     elif run.mode == "accuracy" and _is_training(run):
         blocks += CHECKED_TRAINING_NOTES
     if run.mode == "null-device":

@@ -89,10 +89,12 @@ class ModelResult:
         return timing.speedup(self.baseline_samples_s, result.samples_s)
 
     def ratio(self, result: BackendResult) -> float | None:
-        """How many times the last backend's time this one takes; None for the last itself."""
-        if result is self.backends[-1]:
+        """How many times the time of the do-nothing backend that follows it this one takes; None
+        where there is none."""
+        place = next(i for i, other in enumerate(self.backends) if other is result)
+        if place % 2 == 1 or place + 1 == len(self.backends):
             return None
-        return timing.speedup(result.samples_s, self.backends[-1].samples_s)
+        return timing.speedup(result.samples_s, self.backends[place + 1].samples_s)
 
     def fail(self, message: str) -> None:
         """Marks every backend that hasn't failed already: the model as a whole was lost."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from . import accuracy, counters, host_cost, isolate, timing, train_runner
+from . import accuracy, counters, host_cost, isolate, peers, timing, train_runner
 from .compiling import cold_compiler, one_line
 from .compiling import compiled as compile_cold
 from .models.registry import Spec
@@ -124,7 +124,7 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
     null_device = options.mode == "null-device"
     sides = [timing.Side(BASELINE, model, iterations=1 if null_device else None)]
     watches: dict[str, counters.Watch] = {}
-    with cold_compiler([host_cost.CHECKED] if null_device else options.backends):
+    with cold_compiler(list(host_cost.CHECKED.values()) if null_device else options.backends):
         for entry in result.backends:
             progress(f"compiling by {entry.backend}, checking", 0, 0)
             try:
@@ -168,7 +168,7 @@ def _case(model: torch.nn.Module, arguments: tuple[Any, ...]) -> Case:
 
 def _is_ours(backend: str) -> bool:
     if backend in host_cost.BACKENDS:
-        return backend == host_cost.NULL_DEVICE
+        return backend in host_cost.OURS
     return counters.is_ours(backend)
 
 
@@ -177,12 +177,12 @@ def _null_device_side(
 ) -> Callable[..., object]:
     """The model by one of host_cost.BACKENDS. Ours is checked on the real plugin first, and is no
     better than that check; the do-nothing backend has no values to check."""
-    if entry.backend == host_cost.NULL_DEVICE:
-        _compile_and_check(model, cases, entry, host_cost.CHECKED)
+    if entry.backend in host_cost.CHECKED:
+        _compile_and_check(model, cases, entry, host_cost.CHECKED[entry.backend])
         torch._dynamo.reset()
     else:
         entry.status = "passed"
-    return host_cost.compiled(entry.backend, model)
+    return host_cost.compiled(entry.backend, model, cases[0].arguments)
 
 
 def _compile_and_check(
@@ -205,7 +205,9 @@ def _compile_and_check(
     entry.status = "passed" if check.passed else "wrong"
     entry.error, entry.rule, entry.message = check.error, check.rule, check.message
     entry.cold_counts = dict(watch.moved)
-    entry.warnings += counters.cold_warnings(entry.cold_counts, watch.ours)
+    # Our frozen forms find the program that pjrt has compiled.
+    if backend not in peers.NAMES:
+        entry.warnings += counters.cold_warnings(entry.cold_counts, watch.ours)
     return compiled
 
 

@@ -65,15 +65,22 @@ def test_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert bench(*flags, *files) == cli.OK
 
     with table.open(newline="") as opened:
-        ours, nothing = csv.DictReader(opened)
+        ours, nothing, frozen, nothing_frozen = csv.DictReader(opened)
     assert (ours["backend"], nothing["backend"]) == ("null_device", "do_nothing")
+    assert frozen["backend"] == "null_device_frozen"
+    assert float(frozen["ratio"]) > 0
+    assert float(frozen["error"]) < 1e-6
+    assert nothing_frozen["ratio"] == ""
     assert (ours["name"], ours["batch_size"]) == ("tiny", "7")
     assert float(ours["ratio"]) > 0
     assert nothing["ratio"] == ""
     assert float(ours["error"]) < 1e-6
 
     (model,) = json.loads(record.read_text())["models"]
-    first, second = model["backends"]
+    first, second, third, fourth = model["backends"]
+    assert third["ratio"] == pytest.approx(third["latency_s"] / fourth["latency_s"])
+    assert third["warm_counts"]["executions"] == 15
+    assert third["warnings"] == fourth["warnings"] == []
     assert first["ratio"] == pytest.approx(first["latency_s"] / second["latency_s"])
     assert len(model["baseline_samples_s"]) == len(first["samples_s"]) == 3
     # Every timed call ran our program once, and nothing was compiled or copied for it.
@@ -100,11 +107,11 @@ def test_wrong_values_on_the_real_plugin_are_not_timed(
     def wrong(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         return lambda *arguments: tuple(1.1 * output for output in graph(*arguments))
 
-    monkeypatch.setattr(host_cost, "CHECKED", wrong)
+    monkeypatch.setitem(host_cost.CHECKED, host_cost.NULL_DEVICE, wrong)
     monkeypatch.setattr(counters, "is_ours", lambda backend: False)
     record = tmp_path / "r.json"
     assert bench("--repeat", "1", "--json", str(record)) == cli.FAILED
-    ours, _ = json.loads(record.read_text())["models"][0]["backends"]
+    ours, *_ = json.loads(record.read_text())["models"][0]["backends"]
     assert ours["samples_s"] == []
     assert "tiny, null_device: WRONG" in capsys.readouterr().out
 
