@@ -32,7 +32,7 @@ def compiled(
 ) -> Callable[..., object]:
     """`model` as compiled by one of BACKENDS, for calls with such arguments."""
     if name in OURS:
-        options = {"plugin": "fake", "disk_cache": False}
+        options: dict[str, Any] = {"plugin": "fake", "disk_cache": False}
         fast: Any = torch.compile(model, backend="pjrt", options=options)
         return fast if name == NULL_DEVICE else freeze(fast, *arguments)
     if name == DO_NOTHING:

@@ -1,4 +1,4 @@
-"""Ways to run a model that aren't a backend of torch.compile by name, for comparisons in one run."""
+"""Ways to run a model, for comparisons, that aren't a backend of torch.compile by name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = ("pjrt", FROZEN, HANDLE, CHANNELS_LAST, "inductor")
 def compiled(name: str, model: Any) -> Callable[..., Any]:
     """`model` as run by one of NAMES, without programs from disk."""
     if name == FROZEN:
-        options = {"freeze": True, "disk_cache": False}
+        options: dict[str, Any] = {"freeze": True, "disk_cache": False}
         return torch.compile(model, backend="pjrt", options=options)
     return _Handle(model) if name == HANDLE else _ChannelsLast(model)
 
