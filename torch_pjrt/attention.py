@@ -37,9 +37,12 @@ def _forward(
     scores = _scores(query, key, is_causal, attn_mask, scale)
     highest = scores.amax(-1, keepdim=True)
     highest = torch.where(highest == -torch.inf, 0.0, highest)  # a row that is masked altogether
-    total = (scores - highest).exp().sum(-1, keepdim=True)
+    weights = (scores - highest).exp()
+    total = weights.sum(-1, keepdim=True)
     logsumexp = (total.log() + highest).squeeze(-1)
-    output = _probabilities(scores, logsumexp, attn_mask) @ _for_all_heads(value, query)
+    # One exp for each score, and a division for each output instead of one for each score.
+    divisor = total if attn_mask is None else torch.where(total == 0, 1.0, total)
+    output = weights @ _for_all_heads(value, query) / divisor
     return _laid_out(output.to(query.dtype), query), _by_position(logsumexp)
 
 

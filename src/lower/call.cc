@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "lower/extreme.h"
 #include "lower/lowering.h"
 #include "lower/rules.h"
 #include "lower/sum.h"
@@ -385,7 +386,13 @@ Tensor Call::reduce(Op op, const Tensor& t, double init, const std::vector<int64
 
 Tensor Call::reduce(Op op, const Tensor& t, const hlo::Value& init,
                     const std::vector<int64_t>& axes) const {
-  return {build().reduce(op, t.value, init, positions_of(axes, t.order)), without(t.order, axes)};
+  hlo::Value value = t.value;
+  const std::vector<int64_t> positions = positions_of(axes, t.order);
+  const bool is_extreme = op == Op::kMaximum || op == Op::kMinimum;
+  if (is_extreme && is_floating(t.dtype()) && options().platform == "cpu") {
+    for (const int64_t p : positions) value = fewer(build(), op, value, p);
+  }
+  return {build().reduce(op, value, init, positions), without(t.order, axes)};
 }
 
 Tensor Call::sum(const Tensor& t, const std::vector<int64_t>& axes) const {

@@ -4,6 +4,12 @@
 #include <limits>
 
 namespace torch_pjrt::lower {
+namespace {
+
+// So many elements are left to a reduction.
+constexpr int64_t kFew = 8;
+
+}  // namespace
 
 hlo::Value neutral(const Call& c, Op op, DType dtype) {
   const bool is_max = op == Op::kMaximum;
@@ -20,6 +26,23 @@ hlo::Value neutral(const Call& c, Op op, DType dtype) {
 
 Tensor reduce_extreme(const Call& c, Op op, const Tensor& t, const std::vector<int64_t>& axes) {
   return c.reduce(op, t, neutral(c, op, t.dtype()), axes);
+}
+
+hlo::Value fewer(hlo::Builder& b, Op op, hlo::Value v, int64_t position) {
+  while (v.type.dims[position] > kFew) {
+    const int64_t size = v.type.dims[position];
+    const int64_t half = (size + 1) / 2;
+    Dims start(v.type.dims.size(), 0);
+    Dims limit = v.type.dims;
+    const Dims steps(limit.size(), 1);
+    limit[position] = half;
+    const hlo::Value first = b.slice(v, start, limit, steps);
+    // Of an odd number the one in the middle is in both.
+    start[position] = size - half;
+    limit[position] = size;
+    v = b.elementwise(op, {first, b.slice(v, start, limit, steps)});
+  }
+  return v;
 }
 
 hlo::Value is_beyond(hlo::Builder& b, Op op, const hlo::Value& x, const hlo::Value& y) {
