@@ -42,7 +42,7 @@ void Workers::start(size_t threads) {
   try {
     while (threads_.size() < threads) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    // The system has no more: those that there are do it.
+    return;  // the system has no more: those that there are do it
   }
 }
 
