@@ -19,7 +19,7 @@ from . import _C  # isort: skip
 __all__ = ["Package", "read", "write"]
 
 _MAGIC = b"tpjrtpkg"
-_FORMAT = 1  # raised whenever the bytes or the facts change
+_FORMAT = 2  # raised whenever the bytes or the facts change
 _HEADER = struct.Struct("<8sI32sQ")  # magic, version, SHA-256 of what follows it, size of the facts
 
 

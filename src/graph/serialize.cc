@@ -128,6 +128,7 @@ void walk(W& w, T& graph) {
     walk_type(w, input.type);
     w.number(input.value);
     walk_size(w, input.number);
+    w.number(input.is_weight);
   });
   w.list(graph.draws, [&](auto& draw) { w.number(draw); });
   w.list(graph.nodes, [&](auto& node) { walk_node(w, node); });

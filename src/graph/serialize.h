@@ -10,7 +10,7 @@
 namespace torch_pjrt {
 
 // Raised whenever these bytes change, or the meaning of what a Graph holds.
-inline constexpr int kGraphVersion = 2;
+inline constexpr int kGraphVersion = 3;
 
 std::string to_bytes(const Graph& graph);
 // Throws Error(kIo) for bytes that aren't a sound graph's: whatever they are, what it returns can

@@ -45,6 +45,7 @@ Graph graph() {
   Output same{Output::Kind::kSame, 0, -1, {}, {}, 3};
   g.outputs = {value, view, number, part, same, {}, value};
   g.num_hidden = 1;
+  g.inputs[0].is_weight = true;
   g.add_mutation({2, 3});
   return g;
 }
@@ -56,6 +57,8 @@ TEST(SerializeTest, ComesBackWhole) {
   EXPECT_EQ(canonical_bytes(back), canonical_bytes(graph()));
   EXPECT_EQ(print(back), print(graph()));
   EXPECT_EQ(back.inputs[0].name, "x");
+  EXPECT_TRUE(back.inputs[0].is_weight);
+  EXPECT_FALSE(back.inputs[1].is_weight);
   EXPECT_EQ(back.inputs[0].type.offset.value, 2);
   EXPECT_EQ(back.nodes[0].source, "a.py:1");
   EXPECT_TRUE(std::isnan(back.scalars[0].number.f));
