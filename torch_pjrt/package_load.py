@@ -51,6 +51,7 @@ def load(
             plugins.choose(plugin or options["plugin"]),
             options["compile_overrides"],
             options["disk_cache"],
+            options["freeze"],
             stored=programs,
         )
 

@@ -23,6 +23,7 @@ from . import (
     package_file,
     plugins,
     torch_internals,
+    trial,
 )
 from .errors import failure
 from .package_file import Package
@@ -162,6 +163,7 @@ class _Saving:
             "options": {
                 "compile_overrides": dict(self._options.compile_overrides),
                 "disk_cache": self._options.disk_cache,
+                "freeze": self._options.freeze,
                 "plugin": _name_of_plugin(self._options.plugin),
             },
             "variants": self._facts,
@@ -193,6 +195,7 @@ class _Saving:
                 plugins.choose(self._options.plugin),
                 dict(self._options.compile_overrides),
                 self._options.disk_cache,
+                self._options.freeze,
             )
 
         self._variants.append(Variant(facts, Package({}, self._blobs), make_program))
@@ -256,6 +259,9 @@ class Capture:
                     what="inputs that share memory and are changed in place can't be saved",
                     remedy="pass copies, or inputs that don't overlap",
                 )
+            for error in trial.refusals(gm, given.eager_ops).values():
+                raise error
+            fx.mark_weights(gm, torch_internals.static_inputs())
             compiled.captured = fx.capture(gm, names, outputs)
             compiled.output_types = torch_internals.output_types(len(outputs))
             _C.count_capture()
