@@ -205,6 +205,12 @@ def set_copy_report(callable: Callable[[list[tuple[str, str]]], None]) -> None:
 def cache_settings() -> dict[str, Any]:
     """What the environment says: `folder` ("": none), `shared_folder` ("": none), `max_bytes`."""
 
+def read_capture(key: str) -> bytes | None:
+    """What write_capture() kept for the key, in this process or another; None: nothing usable."""
+
+def write_capture(key: str, content: bytes) -> None:
+    """Keeps it in the folder of programs, if there is one."""
+
 def cache_list(folder: str, with_content: bool) -> list[dict[str, Any]] | None:
     """The entries and unfinished files: `name`, `bytes`, `used_ns` since 1970, `is_finished`;
     `with_content` adds `problem` ("": none) and `key`, part to bytes. None: there is no folder.

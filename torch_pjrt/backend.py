@@ -16,6 +16,7 @@ from . import (
     copies,
     decompositions,
     fx,
+    kept_captures,
     logs,
     plugins,
     policy,
@@ -92,18 +93,20 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         random=given.random,
     )
     try:
-        return torch_internals.compile_with_autograd(
-            gm,
-            inputs,
-            forward=training.forward_compiler(of_function),
-            backward=training.backward_compiler(of_backward, origin.function),
-            inference=functools.partial(of_function, keeps_weights=True),
-            partition=training.partition_checked(compiler.check)
-            if given.fallback == "eager"
-            else training.partition,
-            decompositions=decompositions.table(given.random),
-            keep_unused_random=given.random == "eager",
-        )
+        with kept_captures.kept(gm, inputs, given, compiler.make_program) as is_kept:
+            return torch_internals.compile_with_autograd(
+                gm,
+                inputs,
+                forward=training.forward_compiler(of_function),
+                backward=training.backward_compiler(of_backward, origin.function),
+                inference=functools.partial(of_function, keeps_weights=True, is_kept=is_kept),
+                partition=training.partition_checked(compiler.check)
+                if given.fallback == "eager"
+                else training.partition,
+                decompositions=decompositions.table(given.random),
+                keep_unused_random=given.random == "eager",
+                is_kept=is_kept,
+            )
     except WholeInEager as found:
         return whole_in_eager(gm, found.reason)
 
@@ -144,9 +147,11 @@ def _compiled(
     outputs: list[torch_internals.EagerOutput | None] | None,
     random: str,
     keeps_weights: bool = False,
+    is_kept: bool = False,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training.
-    `keeps_weights`: they change rarely, so that copies in another memory order pay."""
+    `keeps_weights`: they change rarely, so that copies in another memory order pay. `is_kept`: what
+    it returns is kept for another process."""
     if keeps_weights:
         fx.mark_weights(gm, torch_internals.static_inputs())
     logs.connect()
@@ -167,7 +172,7 @@ def _compiled(
     if taken:
         compiled = _with_sparse(compiled, taken)
     compiled._boxed_call = True
-    return compiled
+    return kept_captures.KeptCapture.of(compiled) if is_kept else compiled
 
 
 def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:

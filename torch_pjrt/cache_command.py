@@ -135,6 +135,8 @@ def _purpose(entry: Entry) -> str:
     if entry["problem"]:
         return f"not used: {entry['problem']}"
     key: dict[str, bytes] = entry["key"]
+    if "capture" in key:
+        return "a capture"
     graph = hashlib.sha256(key.get("graph", b"")).hexdigest()[:8]
     sizes = key.get("symbol values", b"")
     numbers = struct.unpack(f"={len(sizes) // 8}q", sizes[: len(sizes) // 8 * 8])

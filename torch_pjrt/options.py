@@ -12,7 +12,16 @@ from .errors import failure
 
 Override = bool | int | float | str
 
-_KEYS = ("plugin", "compile_overrides", "random", "disk_cache", "freeze", "fallback", "eager_ops")
+_KEYS = (
+    "plugin",
+    "compile_overrides",
+    "random",
+    "disk_cache",
+    "keep_captures",
+    "freeze",
+    "fallback",
+    "eager_ops",
+)
 _RANDOM = ("default", "eager")
 _FALLBACK = ("partition", "error", "eager")
 
@@ -21,14 +30,16 @@ _FALLBACK = ("partition", "error", "eager")
 class Options:
     """plugin: a path or a name, None for the default. compile_overrides: flags of its compiler.
     random: "default", or "eager" for numbers equal to eager's. disk_cache: whether programs are
-    read from and kept in the folder of the cache. freeze: whether copies of weights are taken to
-    stay right, so that later writes to the weights aren't seen. fallback: what happens to a graph
-    with ops that can't be compiled. eager_ops: names of overloads that are taken for such."""
+    read from and kept in the folder of the cache. keep_captures: whether what AOTAutograd makes of
+    a function is kept there too. freeze: whether copies of weights are taken to stay right, so that
+    later writes to the weights aren't seen. fallback: what happens to a graph with ops that can't
+    be compiled. eager_ops: names of overloads that are taken for such."""
 
     plugin: str | None = None
     compile_overrides: Mapping[str, Override] = field(default_factory=dict)
     random: str = "default"
     disk_cache: bool = True
+    keep_captures: bool = False
     freeze: bool = False
     fallback: str = "partition"
     eager_ops: frozenset[str] = frozenset()
@@ -60,6 +71,7 @@ def parse(mode: str | None, options: Mapping[str, Any] | None, rest: Mapping[str
         _overrides(options.get("compile_overrides")),
         _one_of(_RANDOM, "random", options.get("random")),
         _flag(options, "disk_cache", default=True),
+        _flag(options, "keep_captures", default=False),
         _flag(options, "freeze", default=False),
         _one_of(_FALLBACK, "fallback", options.get("fallback")),
         _eager_ops(options.get("eager_ops")),

@@ -1,9 +1,11 @@
-// The folder of programs that outlive the process, for `python -m torch_pjrt cache`.
+// The folder of what outlives the process: for `python -m torch_pjrt cache`, and for captures.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <sys/stat.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/config.h"
 #include "base/error.h"
@@ -11,6 +13,8 @@
 #include "cache/prune.h"
 #include "cache/survey.h"
 #include "python/bind.h"
+#include "python/gil.h"
+#include "torch/runtime.h"
 
 namespace torch_pjrt::python {
 namespace {
@@ -71,11 +75,38 @@ std::string unsafe_reason(int descriptor) {
   return S_ISREG(status.st_mode) ? cache::unsafe_reason(status) : "is no regular file";
 }
 
+// What AOTAutograd made of a function, by torch's key of it.
+cache::Key capture_key(const std::string& of) {
+  cache::Key key;
+  key.add("capture", of);
+  return key;
+}
+
+nb::object read_capture(const std::string& of) {
+  std::optional<std::string> found;
+  {
+    Gil gil;
+    gil.release();
+    if (cache::Disk* disk = aten::runtime().disk()) found = disk->read(capture_key(of));
+  }
+  if (!found) return nb::none();
+  return nb::bytes(found->data(), found->size());
+}
+
+void write_capture(const std::string& of, const nb::bytes& content) {
+  const std::string_view bytes(content.c_str(), content.size());
+  Gil gil;
+  gil.release();
+  if (cache::Disk* disk = aten::runtime().disk()) disk->write(capture_key(of), bytes);
+}
+
 }  // namespace
 
 void bind_cache(nb::module_& m) {
   m.def("unsafe_reason", &unsafe_reason, nb::arg("descriptor"));
   m.def("cache_settings", &settings);
+  m.def("read_capture", &read_capture, nb::arg("key"));
+  m.def("write_capture", &write_capture, nb::arg("key"), nb::arg("content"));
   m.def("cache_list", &list, nb::arg("folder"), nb::arg("with_content"));
   m.def("cache_prune", &prune, nb::arg("folder"), nb::arg("max_bytes"));
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "compile/program.h"
+#include "graph/serialize.h"
 #include "python/bind.h"
 #include "python/tensor_cast.h"
 #include "torch/runtime.h"
@@ -78,6 +79,11 @@ void bind_program(nb::module_& m) {
             return nb::steal(outputs);
           },
           nb::arg("inputs"))
+      .def("graph_bytes",
+           [](const compile::Program& program) {
+             const std::string bytes = to_bytes(program.graph());
+             return nb::bytes(bytes.data(), bytes.size());
+           })
       .def(
           "store",
           [](compile::Program& program, nb::handle list) {
