@@ -15,6 +15,7 @@ from . import copies, fx, trial
 from .capture_error import CaptureError
 from .fallback import Compilers, Fallback, Refused, stitch
 from .torch_internals import EagerOutput
+from .warm import not_ahead
 
 from . import _C  # isort: skip
 
@@ -92,7 +93,8 @@ class GraphCompiler:
         stitched = stitch(gm, names, outputs, Compilers(self._piece, self._region), refused)
         _warn(stitched.fallbacks, len(stitched.pieces))
         _observe(Report(gm, stitched.pieces, stitched.fallbacks))
-        return stitched.call
+        ops = ", ".join(dict.fromkeys(fallback.op for fallback in stitched.fallbacks))
+        return not_ahead(stitched.call, ops)
 
     def check(self, gm: GraphModule) -> None:
         """Raises WholeInEager for a graph that isn't one program, before it is compiled."""
@@ -166,7 +168,7 @@ def whole_in_eager(gm: GraphModule, reason: CaptureError) -> Callable[..., Any]:
         _C.count_fallbacks(ops)
         return gm(*arguments)
 
-    return call
+    return not_ahead(call, str(reason).splitlines()[0])
 
 
 _SHOWN = 8  # lines in a message

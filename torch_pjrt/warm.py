@@ -18,7 +18,7 @@ from .errors import failure
 
 from . import _C  # isort: skip
 
-__all__ = ["warming_up", "warmup"]
+__all__ = ["not_ahead", "warming_up", "warmup"]
 
 _WAIT_MS = 100
 _LIBRARIES = tuple(str(Path(file).parent) for file in (torch.__file__, __file__))
@@ -29,6 +29,17 @@ _thread = threading.local()
 def warming_up() -> bool:
     """Whether calls of this thread are a warm-up's, which run nothing."""
     return getattr(_thread, "is_warming_up", False)
+
+
+def not_ahead(call: Callable[..., Any], why: str) -> Callable[..., Any]:
+    """`call`, which runs something in eager: in a warm-up it is an error, before anything runs."""
+
+    def checked(*arguments: Any) -> Any:
+        if warming_up():
+            raise _several_graphs(f"a part of it runs in eager: {why}")
+        return call(*arguments)
+
+    return checked
 
 
 def warmup(
@@ -156,11 +167,11 @@ def _reason(error: BaseException) -> str:
 def _several_graphs(why: str) -> Exception:
     return failure(
         "invalid",
-        what="warmup() can't compile ahead a function that is captured as several graphs: what "
-        "comes after the first depends on its results",
+        what="warmup() can't compile ahead a function that isn't one program: what comes "
+        "after the first depends on its results",
         why=why,
         remedy="call the function once with real inputs of each size, or have it captured as one "
-        "graph (fullgraph=True shows where it breaks)",
+        "program (fullgraph=True and options fallback='error' show where it breaks)",
     )
 
 

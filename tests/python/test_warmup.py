@@ -103,6 +103,40 @@ def test_several_graphs_are_an_error() -> None:
         ran.clear()
 
 
+@torch.library.custom_op("warmup_test::noted", mutates_args=())
+def noted(x: torch.Tensor) -> torch.Tensor:
+    RAN.append(x)
+    return x.clone()
+
+
+noted.register_fake(torch.empty_like)
+RAN: list[torch.Tensor] = []
+
+
+@pytest.mark.parametrize("fallback", ["partition", "eager"])
+@pytest.mark.parametrize("starts_in_eager", [True, False])
+def test_ops_in_eager_are_an_error(starts_in_eager: bool, fallback: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        if starts_in_eager:
+            x = noted(x)
+        y = torch.softmax(x @ x.T, 0) + x.sum(1)
+        return torch.softmax(noted(y) @ x, 0) + x
+
+    fast = compiled(function, fallback=fallback)
+    RAN.clear()
+    for _ in range(2):
+        with pytest.raises(torch_pjrt.Error, match=r"in eager: .*noted") as raised:
+            torch_pjrt.warmup(fast, metas(range(3, 5)))
+        assert "call the function once with real inputs" in str(raised.value)
+    assert not RAN
+    assert count("compiles") == count("warmups") == 0
+    x = torch.ones(3, 8)
+    torch.testing.assert_close(fast(x), function(x))
+    assert count("executions") == (2 if fallback == "partition" else 0)
+    with torch_pjrt.no_compile():
+        fast(x)
+
+
 def test_what_is_no_compiled_function() -> None:
     with pytest.raises(torch_pjrt.Error, match=r"takes what torch\.compile returned"):
         torch_pjrt.warmup(lambda x: x, metas(range(3, 4)))
