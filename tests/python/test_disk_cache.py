@@ -183,3 +183,48 @@ def test_a_benchmark_is_cold_each_time(cache_folder: Path) -> None:
         ).stdout
         assert "compiled nothing" not in out
     assert not cache_folder.exists()
+
+
+# Prints how the program of a small function was found.
+SMALL = """
+import torch, torch_pjrt
+x = torch.arange(4.0)
+with torch.no_grad():
+    torch.testing.assert_close(torch.compile(lambda x: x * 2 + 1, backend="pjrt")(x), x * 2 + 1)
+print(*[torch_pjrt.stats()[name] for name in ("compiles", "disk_hits", "disk_faults")])
+"""
+
+
+def found_on(cpu: Path | str) -> tuple[int, ...]:
+    """By a process that reads this file as /proc/cpuinfo."""
+    command = ["unshare", "-m", "sh", "-c", 'mount --bind "$0" /proc/cpuinfo && exec "$@"', cpu]
+    out = subprocess.check_output([*command, sys.executable, "-c", SMALL], text=True)
+    return tuple(map(int, out.split()))
+
+
+def can_mount() -> bool:
+    command = ["unshare", "-m", "mount", "--bind", "/proc/version", "/proc/cpuinfo"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not can_mount(), reason="mounting needs root")
+def test_another_processor(cache_folder: Path, tmp_path: Path) -> None:
+    """Programs for another processor aren't touched: a folder serves two kinds of machine. One that
+    lies in the place of ours is ignored, counted and replaced."""
+    ours, other = "/proc/cpuinfo", tmp_path / "cpuinfo"
+    text = Path(ours).read_text()
+    flags = next(line for line in text.splitlines() if line.startswith(("flags", "Features")))
+    other.write_text(text.replace(flags, flags + " of_another_cpu"))
+    assert found_on(ours) == (1, 0, 0)
+    (entry,) = entries(cache_folder)
+    assert found_on(other) == (1, 0, 0)
+    (foreign,) = {*entries(cache_folder)} - {entry}
+    content = entry.read_bytes()
+    entry.write_bytes(foreign.read_bytes())
+    assert found_on(ours) == (1, 0, 1)
+    assert found_on(ours) == found_on(other) == (0, 1, 0)
+    assert entry.stat().st_size == len(content)
