@@ -13,13 +13,15 @@ from typing import Any
 from . import counters, environment, report
 from .models.registry import Spec
 
-COLUMNS = ["model", "backend", "sizes", "cold s", "restart s", "restart / peer", "known ms"]
-COLUMNS += ["lookup", "captures", "programs", "disk hits", "result"]
+COLUMNS = ["model", "backend", "sizes", "cold s", "restart s", "restart / peer", "load() s"]
+COLUMNS += ["load() / peer", "known ms", "lookup", "captures", "programs", "disk hits", "result"]
 NOTES = (
     "cold: first calls of all sizes, in a new process without stored programs. restart: imports "
     "and the same calls in another new process.",
-    "peer: imports, a capture by a backend that does nothing, and as many loads and runs. lookup: "
-    "a call of known sizes in turn by one of a static program, on a plugin that executes nothing.",
+    "peer: imports, a capture by a backend that does nothing, and as many loads and runs. load(): "
+    "imports, torch_pjrt.load and the first result; its peer: imports, and one load and run.",
+    "lookup: a call of known sizes in turn by one of a static program, on a plugin that executes "
+    "nothing.",
     "captures: in the cold process. programs: compiled there. disk hits: after the restart, with "
     "compiles and lowerings there behind it if any. Quote ratios only.",
 )
@@ -48,12 +50,15 @@ def _process(folder: str, *arguments: object) -> dict[str, Any]:
 
 
 def measure(spec: Spec, backend: str, shapes: int) -> dict[str, Any]:
-    """The records of the processes, by name: cold; of our backends also restart, peer and host."""
+    """The records of the processes, by name: cold; of our backends also restart, load, peer and
+    host."""
     with tempfile.TemporaryDirectory(prefix="torch_pjrt-bench-") as folder:
-        of = (spec.name, shapes, backend)
+        of = (spec.name, shapes, backend, f"{folder}/model.tpc")
         records = {"cold": _process(folder, "first", *of)}
         if counters.is_ours(backend):
             records["restart"] = _process(folder, "first", *of)
+            _process(folder, "save", *of)
+            records["load"] = _process(folder, "load", *of)
             records["peer"] = _process(folder, "peer", *of)
             records["host"] = _process(folder, "host", *of)
     return records
@@ -64,19 +69,22 @@ def row(spec: Spec, backend: str, shapes: int, records: dict[str, Any]) -> list[
     counts = cold["counts"]
     cells = [spec.name, backend, str(shapes), f"{cold['first_s']:.2f}"]
     if restart:
-        peer, host = records["peer"], records["host"]
+        peer, host, load = records["peer"], records["host"], records["load"]
         restart_s = restart["imports_s"] + restart["first_s"]
         peer_s = peer["imports_s"] + peer["capture_s"] + restart["loads_s"]
         cells += [f"{restart_s:.2f}", f"{restart_s / peer_s:.2f}"]
+        load_s, one_s = (load["imports_s"] + load[name] for name in ("first_s", "one_s"))
+        cells += [f"{load_s:.2f}", f"{load_s / one_s:.2f}"]
         cells += [f"{cold['known_s'] * 1e3:.2f}", f"{host['dynamic_s'] / host['static_s']:.2f}"]
         again = restart["counts"]
         more = [f"{again[n]} {n}" for n in ("compiles", "lowerings") if again.get(n)]
         hits = ", ".join([str(again.get("disk_hits", 0)), *more])
         cells += [str(counts["captures"]), str(counts["compiles"]), hits]
     else:
-        cells += [report.NOTHING, report.NOTHING, f"{cold['known_s'] * 1e3:.2f}", report.NOTHING]
+        cells += [report.NOTHING] * 4 + [f"{cold['known_s'] * 1e3:.2f}", report.NOTHING]
         cells += [str(counts[counters.GRAPHS]), report.NOTHING, report.NOTHING]
-    wrong = sorted({n for record in (cold, restart) if record for n in record["wrong"]})
+    checked = [record for record in records.values() if "wrong" in record]
+    wrong = sorted({n for record in checked for n in record["wrong"]})
     return [*cells, f"WRONG at sizes {wrong}" if wrong else "passed"]
 
 

@@ -82,6 +82,34 @@ def first_calls(spec: Spec, shapes: int, backend: str, imports_s: float) -> dict
     return record
 
 
+def save(spec: Spec, shapes: int, backend: str, path: str) -> dict[str, Any]:
+    """Writes the model with the programs of all sizes to a file for torch_pjrt.load."""
+    fast = torch.compile(spec.build(SEED), backend=backend, dynamic=True)
+    torch_pjrt.save(fast, path, make_inputs(spec, shapes))
+    return {}
+
+
+def load(spec: Spec, shapes: int, path: str, imports_s: float) -> dict[str, Any]:
+    """torch_pjrt.load and the first result, checked against eager; then the first of a second size,
+    which loads and runs one program."""
+    model = spec.build(SEED)
+    first, second = make_inputs(spec, shapes)[:2]
+    start = time.perf_counter()
+    fast = torch_pjrt.load(path, model)
+    result = fast(*first)
+    first_s = time.perf_counter() - start
+    error = accuracy.compare(
+        result, model(*first), functools.partial(accuracy.in_float64, model, first)
+    )
+    return {
+        "imports_s": imports_s,
+        "first_s": first_s,
+        "one_s": _timed(fast, [second])[0],
+        "counts": torch_pjrt.stats(),
+        "wrong": [] if error.passed else [0],
+    }
+
+
 def peer_capture(spec: Spec, shapes: int, imports_s: float) -> dict[str, Any]:
     """Captures by a backend whose compiler does nothing."""
     model = spec.build(SEED)
@@ -107,13 +135,17 @@ def host_calls(spec: Spec, shapes: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str], imports_s: float) -> None:
-    """arguments: a role ("first", "peer" or "host"), the model, the number of sizes, the backend.
-    imports_s: how long it took to import this module."""
-    role, name, shapes, backend = arguments
+    """arguments: a role ("first", "save", "load", "peer", "host"), the model, the number of sizes,
+    the backend, the file of the saved model. imports_s: how long it took to import this module."""
+    role, name, shapes, backend, path = arguments
     spec = MODELS[name]
     with torch.no_grad():
         if role == "first":
             record = first_calls(spec, int(shapes), backend, imports_s)
+        elif role == "save":
+            record = save(spec, int(shapes), backend, path)
+        elif role == "load":
+            record = load(spec, int(shapes), path, imports_s)
         elif role == "peer":
             record = peer_capture(spec, int(shapes), imports_s)
         else:

@@ -1,8 +1,7 @@
 """Counts the instructions of a call in C++, and fails above a bound: `call_cost.py PROGRAM`.
 
 A call is aten::call and all below it, the plugin left out: collection starts and stops at each
-entry and return of either. The counts of runs with few and with many calls are subtracted, so that
-the first call, which compiles, doesn't count.
+entry and return of either. The first calls, which compile, don't count.
 """
 
 from __future__ import annotations
@@ -21,42 +20,37 @@ BOUNDS = {1: 7_500, 7: 8_900, 201: 67_500}
 # known; and the numbers of sizes to try.
 DYNAMIC_BOUND = 1.2
 KNOWN_SHAPES = (1, 1000)
-FEW, MANY = 5, 105
+CALLS = 100
+BEGIN = "*::begin_to_count()"
 TOGGLES = ("torch_pjrt::aten::call(*", "*torch_pjrt::fake::Table::*entry<*")
 
 
-def command(program: str, inputs: int, calls: int, shapes: int, out: Path) -> list[str]:
+def command(program: str, inputs: int, shapes: int, out: Path) -> list[str]:
     toggles = [f"--toggle-collect={pattern}" for pattern in TOGGLES]
-    options = ["--tool=callgrind", "--collect-atstart=no", f"--callgrind-out-file={out}", *toggles]
-    return ["valgrind", *options, program, *map(str, (inputs, calls, shapes))]
-
-
-def instructions(program: str, inputs: int, calls: int, shapes: int) -> int:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        done = subprocess.run(
-            command(program, inputs, calls, shapes, out),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise SystemExit(f"{program} ended with {done.returncode}:\n{done.stderr}")
-        found = re.search(r"^(?:summary|totals): (\d+)$", out.read_text(), re.MULTILINE)
-    if not found:
-        raise SystemExit("callgrind wrote no sum")
-    return int(found[1])
+    options = ["--tool=callgrind", "--collect-atstart=no", f"--zero-before={BEGIN}"]
+    options += ["--separate-threads=yes", f"--callgrind-out-file={out}", *toggles]
+    return ["valgrind", *options, program, *map(str, (inputs, CALLS, shapes))]
 
 
 def per_call(program: str, inputs: int, shapes: int) -> float:
-    few, many = (instructions(program, inputs, calls, shapes) for calls in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        done = subprocess.run(
+            command(program, inputs, shapes, out), capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{program} ended with {done.returncode}:\n{done.stderr}")
+        of_main_thread = out.with_name(out.name + "-01").read_text()  # others may still compile
+        found = re.search(r"^(?:summary|totals): (\d+)$", of_main_thread, re.MULTILINE)
+    if not found:
+        raise SystemExit("callgrind wrote no sum")
+    return int(found[1]) / CALLS
 
 
 def main() -> int:
     program = sys.argv[1]
     if not shutil.which("valgrind"):
-        example = shlex.join(command(program, 7, MANY, 0, Path("callgrind.out")))
+        example = shlex.join(command(program, 7, 0, Path("callgrind.out")))
         print(f"this test needs valgrind (Debian: apt-get install valgrind); it runs\n{example}")
         return 1
     failed = 0

@@ -22,6 +22,7 @@ def records(**changes: Any) -> dict[str, Any]:
         "cold": cold,
         "restart": restart,
         "peer": peer,
+        "load": {"imports_s": 1.0, "first_s": 0.5, "one_s": 0.25, "wrong": []},
         "host": {"static_s": 1e-5, "dynamic_s": 1.1e-5},
     }
 
@@ -36,6 +37,7 @@ def test_row() -> None:
     assert row["cold s"] == "6.00"
     assert row["restart s"] == "3.00"
     assert row["restart / peer"] == "1.20"
+    assert (row["load() s"], row["load() / peer"]) == ("1.50", "1.20")
     assert row["known ms"] == "2.00"
     assert row["lookup"] == "1.10"
     assert (row["captures"], row["programs"], row["disk hits"]) == ("1", "3", "3")
