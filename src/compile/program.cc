@@ -437,9 +437,24 @@ StoredPrograms::Value Program::store(std::span<const Argument> arguments,
   lock.release();
   Device& device = runtime_.device(options_.plugin_path);
   const lower::Signature signature = relaid(given, device);
-  const auto compiled = wait_for_compile(signature, precision, device, lock);
-  return {key(signature, lowering(precision, device), device).bytes(),
-          to_bytes({compiled->program, compiled->executable->serialize()})};
+  auto compiled = wait_for_compile(signature, precision, device, lock);
+  const lower::Options options = lowering(precision, device);
+  const cache::Key key = this->key(signature, options, device);
+  if (compiled->origin == run::Origin::kDisk) {
+    // Not serialised again: what XLA's plugin for CPUs writes of a program that it read lacks code.
+    if (auto bytes = stored_bytes(key)) return {key.bytes(), std::move(*bytes)};
+    compiled = compile_now(*graph_, signature, options, options_.overrides, device, runtime_,
+                           record(key, signature));
+  }
+  return {key.bytes(), to_bytes({compiled->program, compiled->executable->serialize()})};
+}
+
+std::optional<std::string> Program::stored_bytes(const cache::Key& key) const {
+  if (options_.stored) {
+    const auto found = options_.stored->by_key.find(key.bytes());
+    if (found != options_.stored->by_key.end()) return found->second;
+  }
+  return runtime_.disk() ? runtime_.disk()->read(key) : std::nullopt;
 }
 
 std::vector<int64_t> Program::symbols(const Entry& entry,

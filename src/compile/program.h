@@ -121,6 +121,8 @@ class Program {
   // The copies of a weight in the order that the program wants, for all programs of the graph.
   std::shared_ptr<run::Relaid> relaid(const lower::ProgramArgument& a, const lower::Order& from,
                                       const lower::Order& to, const Device& device);
+  // Those of a program that came from bytes, if they are still there.
+  std::optional<std::string> stored_bytes(const cache::Key& key) const;
   cache::Disk* disk() const { return options_.disk_cache ? runtime_.disk() : nullptr; }
   cache::Key key(const lower::Signature& signature, const lower::Options& options,
                  const Device& device) const;

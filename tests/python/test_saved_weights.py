@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,3 +77,27 @@ def test_ops_that_are_to_run_in_eager_cant_be_saved(tmp_path: Path) -> None:
     with pytest.raises(torch_pjrt.Error, match="aten::convolution") as raised:
         torch_pjrt.save(fast, tmp_path / "model.tpc", [(IMAGE,)])
     assert raised.value.code == "unsupported"
+
+
+# What a plugin writes of a program that it has read may lack its code.
+FROM_DISK = """
+import shutil, sys, os, torch, torch_pjrt
+step, path = sys.argv[1:]
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.Softmax(1))
+fast, calls = torch.compile(model, backend="pjrt", dynamic=True), [(torch.randn(5, 64),)]
+with torch.no_grad():
+    if step == "load":
+        shutil.rmtree(os.environ["TORCH_PJRT_CACHE_DIR"])
+        fast = torch_pjrt.load(path, model)
+        torch.testing.assert_close(fast(*calls[0]), model(*calls[0]))
+    else:
+        torch_pjrt.save(fast, path, calls)
+print(*[torch_pjrt.stats()[name] for name in ("lowerings", "disk_hits")])
+"""
+
+
+def test_programs_that_came_from_disk_are_saved_whole(tmp_path: Path) -> None:
+    for step, counts in (("first", "1 0"), ("from disk", "0 0"), ("load", "0 1")):
+        command = [sys.executable, "-c", FROM_DISK, step, str(tmp_path / "model.tpc")]
+        assert subprocess.check_output(command, text=True).strip() == counts, step

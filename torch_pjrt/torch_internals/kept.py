@@ -54,7 +54,7 @@ def autograd_cache(store: CaptureStore, tag: str) -> Iterator[None]:
         _storing_in(store),
         functorch_config.patch(on),
         inductor_config.patch(fx_graph_cache=True),
-        config.patch(cache_key_tag=tag, force_disable_caches=False),
+        config.patch(cache_key_tag=tag),
     ):
         yield
 
