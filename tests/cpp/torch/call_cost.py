@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 # Inputs of the program -> instructions that a warm call may take.
-BOUNDS = {1: 7_500, 7: 8_900, 201: 67_500}
+BOUNDS = {1: 7_100, 7: 8_300, 201: 61_000}
 # A call with a symbolic size takes at most this much of a call without, however many sizes are
 # known; and the numbers of sizes to try.
 DYNAMIC_BOUND = 1.2
