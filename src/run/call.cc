@@ -51,6 +51,25 @@ void wait_for(const pjrt::Event& event, HostLock& lock, bool is_short) {
   event.await();  // also when it is complete: this is where its error is found
 }
 
+// Most arguments stay where they were, so few have moved past others since the last call.
+template <typename Range>
+void sort_nearly_sorted(std::vector<Range>& ranges) {
+  size_t moves = 0;
+  for (size_t k = 1; k < ranges.size(); ++k) {
+    const Range range = ranges[k];
+    size_t place = k;
+    for (; place > 0 && range.begin < ranges[place - 1].begin; --place) {
+      ranges[place] = ranges[place - 1];
+      ++moves;
+    }
+    ranges[place] = range;
+    if (moves > 8 * ranges.size()) {
+      std::ranges::sort(ranges, {}, &Range::begin);
+      return;
+    }
+  }
+}
+
 size_t count_reads(const std::vector<Argument>& arguments) {
   return static_cast<size_t>(
       std::ranges::count(arguments, Argument::Kind::kInput, &Argument::kind));
@@ -72,13 +91,14 @@ std::atomic<int64_t> Stats::* counter(Origin origin) {
 
 struct Callable::Call {
   explicit Call(Callable& callable) : use(callable.kept_), buffers(callable.fixed_) {
-    own.reserve(callable.made_.size());
+    own.reserve(callable.made_.size() + callable.mutated_.size());
   }
 
   std::vector<pjrt::Buffer> own;  // buffers of this call only
   std::vector<std::shared_ptr<const Relaid::Copy>> copies;
   Kept::Use use;
   std::vector<PJRT_Buffer*> buffers;  // the program's arguments, in order
+  std::unique_ptr<Written> written;
   std::vector<Copied> copied;
   std::vector<pjrt::Buffer> outputs;
 };
@@ -111,10 +131,11 @@ Callable::Callable(const pjrt::Client& client, std::shared_ptr<const pjrt::Execu
       fixed_[i] = constants_.back().get();
     } else if (a.kind == Argument::Kind::kRelaid) {
       relaid_.push_back(i);
+    } else if (a.kind == Argument::Kind::kMutated) {
+      mutated_.push_back(i);
     } else {
       made_.push_back(i);
     }
-    mutates_ |= a.kind == Argument::Kind::kMutated;
     donates_ |= a.kind == Argument::Kind::kMutated || a.kind == Argument::Kind::kOutputMemory;
   }
 }
@@ -150,23 +171,45 @@ PJRT_Buffer* Callable::written(Call& call, void* data, const Type& type) {
   return call.own.back().get();
 }
 
-std::vector<bool> Callable::overlapping(const CallMemory& memory) const {
+std::unique_ptr<Callable::Written> Callable::take_written() {
+  if (mutated_.empty()) return nullptr;
+  std::unique_ptr<Written> written;
+  {
+    const std::lock_guard lock(written_mutex_);
+    written = std::move(written_);
+  }
+  if (written) return written;
+  written = std::make_unique<Written>();
+  written->slots.resize(mutated_.size());
+  for (const Read& read : reads_) written->by_address.push_back(read.position);
+  written->by_address.insert(written->by_address.end(), mutated_.begin(), mutated_.end());
+  return written;
+}
+
+void Callable::leave_written(std::unique_ptr<Written> written) {
+  const std::lock_guard lock(written_mutex_);
+  written_.swap(written);  // another's is destroyed after the lock
+}
+
+std::vector<bool> Callable::overlapping(const CallMemory& memory,
+                                        std::vector<size_t>& by_address) const {
   struct Range {
     uintptr_t begin;
     uintptr_t end;
     size_t argument;
   };
   std::vector<Range> ranges;
-  for (size_t i = 0; i < arguments_.size(); ++i) {
+  ranges.reserve(by_address.size());
+  for (const size_t i : by_address) {
     const Argument& a = arguments_[i];
     const bool is_input = a.kind == Argument::Kind::kInput;
-    if (!is_input && a.kind != Argument::Kind::kMutated) continue;
     const void* data = is_input ? memory.inputs[a.index] : memory.outputs[a.result];
     const auto begin = reinterpret_cast<uintptr_t>(data);
-    const uintptr_t end = begin + static_cast<uintptr_t>(a.type.num_bytes());
-    if (begin < end) ranges.push_back({begin, end, i});
+    ranges.push_back({begin, begin + static_cast<uintptr_t>(a.type.num_bytes()), i});
   }
-  std::ranges::sort(ranges, {}, &Range::begin);
+  sort_nearly_sorted(ranges);
+  for (size_t k = 0; k < ranges.size(); ++k) by_address[k] = ranges[k].argument;
+  std::erase_if(ranges, [](const Range& r) { return r.begin == r.end; });
   std::vector<bool> result(arguments_.size());
   uintptr_t last_end = 0;
   for (size_t k = 0; k < ranges.size(); ++k) {
@@ -200,7 +243,19 @@ PJRT_Buffer* Callable::copy_in(Call& call, const CallMemory& memory, size_t posi
   return buffer;
 }
 
-PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t position, bool overlaps) {
+PJRT_Buffer* Callable::mutated(Call& call, const CallMemory& memory, size_t slot, bool overlaps) {
+  const size_t position = mutated_[slot];
+  const Argument& a = arguments_[position];
+  void* data = memory.outputs[a.result];
+  Written::Slot& kept = call.written->slots[slot];
+  if (kept.buffer && (kept.data != data || overlaps)) kept.buffer.reset();
+  if (kept.buffer) return kept.buffer->get();
+  const bool in_place = !overlaps && zero_copy_ && is_aligned(data);
+  if (in_place || a.type.num_elements() == 0) return written(call, data, a.type);
+  return copy_in(call, memory, position, overlaps ? CopyReason::kOverlaps : unaligned_);
+}
+
+PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t position) {
   const Argument& a = arguments_[position];
   switch (a.kind) {
     case Argument::Kind::kScalar:
@@ -209,15 +264,10 @@ PJRT_Buffer* Callable::made(Call& call, const CallMemory& memory, size_t positio
       return copied(call, &memory.draws[2 * static_cast<size_t>(a.index)], a.type);
     case Argument::Kind::kOutputMemory:
       return written(call, memory.outputs[a.result], a.type);
-    case Argument::Kind::kMutated: {
-      void* data = memory.outputs[a.result];
-      const bool in_place = !overlaps && zero_copy_ && is_aligned(data);
-      if (in_place || a.type.num_elements() == 0) return written(call, data, a.type);
-      return copy_in(call, memory, position, overlaps ? CopyReason::kOverlaps : unaligned_);
-    }
     case Argument::Kind::kRelaid:
     case Argument::Kind::kInput:
     case Argument::Kind::kConstant:
+    case Argument::Kind::kMutated:
       break;
   }
   fail(Code::kInternal, "argument ", position, " is not made at a call");
@@ -252,8 +302,14 @@ void Callable::gather(Call& call, const CallMemory& memory) {
   call.use.unlock();
   for (const size_t i : to_copy) call.buffers[i] = copy_in(call, memory, i, unaligned_);
   take_relaid(call, memory);
-  const std::vector<bool> overlaps = mutates_ ? overlapping(memory) : std::vector<bool>();
-  for (const size_t i : made_) call.buffers[i] = made(call, memory, i, mutates_ && overlaps[i]);
+  for (const size_t i : made_) call.buffers[i] = made(call, memory, i);
+  call.written = take_written();
+  if (!call.written) return;
+  const std::vector<bool> overlaps = overlapping(memory, call.written->by_address);
+  for (size_t slot = 0; slot < mutated_.size(); ++slot) {
+    const size_t i = mutated_[slot];
+    call.buffers[i] = mutated(call, memory, slot, overlaps[i]);
+  }
 }
 
 void Callable::execute(Call& call, HostLock& lock, bool is_short) {
@@ -264,14 +320,28 @@ void Callable::execute(Call& call, HostLock& lock, bool is_short) {
   last_run_us_.store(us.count(), std::memory_order_relaxed);
 }
 
-void Callable::collect(const Call& call, const CallMemory& memory) {
-  for (size_t i = 0; i < results_.size(); ++i) {
-    const int64_t size = results_[i].num_bytes();
-    void* destination = memory.outputs[i];
-    if (size == 0 || (donates_ && lies_at(call.outputs[i], destination))) continue;
-    call.outputs[i].to_host(destination, static_cast<size_t>(size));
-    stats_.add(&Stats::device_to_host_bytes, size);
+// Whether the result lies where it belongs, so that nothing had to be copied.
+bool Callable::collect_result(const Call& call, const CallMemory& memory, size_t result) {
+  const int64_t size = results_[result].num_bytes();
+  void* destination = memory.outputs[result];
+  if (size == 0) return false;
+  if (donates_ && lies_at(call.outputs[result], destination)) return true;
+  call.outputs[result].to_host(destination, static_cast<size_t>(size));
+  stats_.add(&Stats::device_to_host_bytes, size);
+  return false;
+}
+
+void Callable::collect(Call& call, const CallMemory& memory) {
+  std::vector<bool> in_place(results_.size());
+  for (size_t i = 0; i < results_.size(); ++i) in_place[i] = collect_result(call, memory, i);
+  if (!call.written) return;
+  for (size_t slot = 0; slot < mutated_.size(); ++slot) {
+    const auto result = static_cast<size_t>(arguments_[mutated_[slot]].result);
+    Written::Slot& left = call.written->slots[slot];
+    left = {memory.outputs[result], std::nullopt};
+    if (in_place[result]) left.buffer.emplace(std::move(call.outputs[result]));
   }
+  leave_written(std::move(call.written));
 }
 
 }  // namespace torch_pjrt::run

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -68,6 +70,19 @@ class Callable {
  private:
   struct Call;  // the state of one call
 
+  // What one call leaves to the next: for each of mutated_, the buffer over the memory that the
+  // program wrote. Calls at the same time have one each, and the last that ends leaves its own.
+  struct Written {
+    struct Slot {
+      const void* data = nullptr;
+      std::optional<pjrt::Buffer> buffer;
+    };
+    std::vector<Slot> slots;
+    std::vector<size_t> by_address;  // positions of what the call reads and writes
+  };
+  std::unique_ptr<Written> take_written();
+  void leave_written(std::unique_ptr<Written> written);
+
   // An argument that is read where it lies.
   struct Read {
     size_t position;
@@ -76,16 +91,18 @@ class Callable {
 
   void gather(Call& call, const CallMemory& memory);
   PJRT_Buffer* input(Call& call, size_t slot, const void* data);
-  PJRT_Buffer* made(Call& call, const CallMemory& memory, size_t position, bool overlaps);
+  PJRT_Buffer* made(Call& call, const CallMemory& memory, size_t position);
   PJRT_Buffer* copied(Call& call, const void* data, const Type& type);
   void count_copy(Call& call, const Argument& argument, CopyReason reason);
   PJRT_Buffer* copy_in(Call& call, const CallMemory& memory, size_t position, CopyReason reason);
   PJRT_Buffer* written(Call& call, void* data, const Type& type);
   void take_relaid(Call& call, const CallMemory& memory);
-  // Which arguments' memory overlaps that of another argument.
-  std::vector<bool> overlapping(const CallMemory& memory) const;
+  PJRT_Buffer* mutated(Call& call, const CallMemory& memory, size_t slot, bool overlaps);
+  // Which arguments' memory overlaps that of another argument. Sorts `by_address`.
+  std::vector<bool> overlapping(const CallMemory& memory, std::vector<size_t>& by_address) const;
   void execute(Call& call, HostLock& lock, bool is_short);
-  void collect(const Call& call, const CallMemory& memory);
+  void collect(Call& call, const CallMemory& memory);
+  bool collect_result(const Call& call, const CallMemory& memory, size_t result);
 
   const pjrt::Client& client_;
   std::shared_ptr<const pjrt::Executable> executable_;
@@ -96,13 +113,15 @@ class Callable {
   bool zero_copy_ = false;
   CopyReason unaligned_;  // why memory that can't be passed as it lies can't
   bool donates_ = false;
-  bool mutates_ = false;
   std::vector<pjrt::Buffer> constants_;
   std::vector<PJRT_Buffer*> fixed_;  // the arguments' that are constants, else null
   std::vector<Read> reads_;          // kInput
-  std::vector<size_t> relaid_;       // positions of kRelaid
-  std::vector<size_t> made_;         // of all others: made anew at each call
+  std::vector<size_t> relaid_;       // positions, kRelaid
+  std::vector<size_t> mutated_;      // positions, kMutated
+  std::vector<size_t> made_;         // positions of all others: made anew at each call
   Kept kept_;                        // a slot for each of reads_
+  std::mutex written_mutex_;
+  std::unique_ptr<Written> written_;  // null while a call has it
   std::atomic<int64_t> last_run_us_;
   Excess excess_;
 };

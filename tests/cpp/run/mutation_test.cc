@@ -3,7 +3,10 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
+#include <vector>
 
+#include "base/error.h"
 #include "device_test.h"
 #include "fake_control.h"
 #include "run/call.h"
@@ -74,16 +77,55 @@ TEST_F(MutationTest, IsInPlace) {
   call(*program, read.data(), mutated.data());
   call(*program, read.data(), mutated.data());
   EXPECT_EQ(copied(), kNothing);
-  EXPECT_EQ(control_.calls("PJRT_Client_BufferFromHostBuffer"), 3)
-      << "the one that is read is kept, the mutated one never";
+  EXPECT_EQ(control_.calls("PJRT_Client_BufferFromHostBuffer"), 2)
+      << "the one that is read is kept, and the mutated one is the result before";
+  EXPECT_EQ(control_.live("buffer"), before_[0] + 2);
 }
 
-TEST_F(MutationTest, KeepsNoBufferOfMutatedMemory) {
+TEST_F(MutationTest, OtherMemoryIsTakenAnew) {
+  {
+    const auto program = callable();
+    const HostArray read(kVectorBytes);
+    const HostArray first(kVectorBytes);
+    const HostArray second(kVectorBytes);
+    call(*program, read.data(), first.data());
+    call(*program, read.data(), second.data());
+    call(*program, read.data(), first.data());
+    EXPECT_EQ(control_.calls("PJRT_Client_BufferFromHostBuffer"), 4);
+    EXPECT_EQ(control_.live("buffer"), before_[0] + 2);
+    EXPECT_EQ(copied(), kNothing);
+  }
+  EXPECT_EQ(control_.all_live(), before_);
+}
+
+TEST_F(MutationTest, AfterAFailureTheMemoryIsTakenAnew) {
   const auto program = callable();
   const HostArray read(kVectorBytes);
   const HostArray mutated(kVectorBytes);
   call(*program, read.data(), mutated.data());
-  EXPECT_EQ(control_.live("buffer"), before_[0] + 1);
+  control_.fail_with("PJRT_LoadedExecutable_Execute", 1, 13);
+  EXPECT_THROW(call(*program, read.data(), mutated.data()), Error);
+  call(*program, read.data(), mutated.data());
+  EXPECT_EQ(control_.calls("PJRT_Client_BufferFromHostBuffer"), 3);
+  EXPECT_EQ(control_.live("buffer"), before_[0] + 2);
+}
+
+TEST_F(MutationTest, ThreadsHaveBuffersOfTheirOwn) {
+  {
+    const auto program = callable();
+    const HostArray read(kVectorBytes);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        const HostArray mutated(kVectorBytes);
+        for (int i = 0; i < 500; ++i) call(*program, read.data(), mutated.data());
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(stats_.snapshot().executions, 2000);
+    EXPECT_EQ(control_.live("buffer"), before_[0] + 2);
+  }
+  EXPECT_EQ(control_.all_live(), before_);
 }
 
 TEST_F(MutationTest, CopiesWhatOverlapsAnotherArgument) {
