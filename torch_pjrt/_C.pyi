@@ -140,6 +140,24 @@ class Frozen:
 
     def __call__(self, *leaves: Any) -> Any: ...
 
+class Contents:
+    """What lists and dicts hold, by identity."""
+
+    def __init__(self, containers: list[Any]) -> None: ...
+    def same(self) -> bool: ...
+
+class Held:
+    """Tensors, of which the first `parameters` are those that gradients are computed of."""
+
+    def __init__(self, tensors: list[torch.Tensor], parameters: int) -> None: ...
+    def unchanged(self) -> bool:
+        """Whether dtypes, sizes, strides and requires_grad are as at first, and no parameter has
+        hooks on its gradient."""
+
+    def contains_any(self, objects: list[Any]) -> bool: ...
+    def drop_gradients(self) -> None: ...
+    def raise_versions(self) -> None: ...
+
 GRAPH_VERSION: int
 """Of the bytes of a Graph."""
 

@@ -21,6 +21,7 @@ from . import (
     plugins,
     policy,
     random_eager,
+    replay,
     sparse,
     torch_internals,
     training,
@@ -83,6 +84,7 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         names=torch_internals.input_names(gm),
         outputs=torch_internals.eager_outputs(gm),
         random=given.random,
+        watch=replay.watch_of(gm),
     )
     backward_origin = replace(origin, function=f"the backward of {origin.function}")
     of_backward = functools.partial(
@@ -148,10 +150,11 @@ def _compiled(
     random: str,
     keeps_weights: bool = False,
     is_kept: bool = False,
+    watch: replay.Watch | None = None,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training.
     `keeps_weights`: they change rarely, so that copies in another memory order pay. `is_kept`: what
-    it returns is kept for another process."""
+    it returns is kept for another process. `watch`: is told of the calls."""
     if keeps_weights:
         fx.mark_weights(gm, torch_internals.static_inputs())
     logs.connect()
@@ -172,6 +175,8 @@ def _compiled(
     if taken:
         compiled = _with_sparse(compiled, taken)
     compiled._boxed_call = True
+    if watch is not None:
+        return watch.on(gm, compiled)
     return kept_captures.KeptCapture.of(compiled) if is_kept else compiled
 
 

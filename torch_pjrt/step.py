@@ -11,12 +11,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import accumulation, copies, step_reasons, torch_internals
+from . import accumulation, copies, replay, step_reasons, torch_internals
 from .errors import failure
+from .known_step import KnownStep
 from .optimizers import SCALARS, Rule, State, rule_of
 from .three_programs import Batch, Loss, ThreePrograms, averaged
 
 __all__ = ["ThreeProgramsWarning", "TrainStep", "train_step"]
+
+
+# To know a step costs as much as to make it: where so many in a row were of no use, only one
+# in so many is looked at.
+_MOST_UNUSED = 8
 
 
 class ThreeProgramsWarning(UserWarning):
@@ -120,8 +126,10 @@ class TrainStep:
         loss_of = _loss_of(forward, loss_fn, autocast)
         self._rule = rule_of(optimizer)
         if self._rule is not None:
-            whole = _whole_step(loss_of, self._rule, clip_grad_norm, keep_grads)
-            self._run = torch_internals.compile_with_gradients(whole)
+            self._whole = _whole_step(loss_of, self._rule, clip_grad_norm, keep_grads)
+            self._run = torch_internals.compile_with_gradients(self._whole)
+        self._known: KnownStep | None = None
+        self._unused = 0  # steps in a row that went through Dynamo
         self._three_programs = ThreePrograms(
             loss_of,
             optimizer,
@@ -142,6 +150,9 @@ class TrainStep:
                 remedy="call it outside of that",
             )
         with self._lock:
+            outputs = self._again(batches)
+            if outputs is not replay.MISSED:
+                return outputs
             reason, before = self._reason(), int(self._ran)
             if reason is None:
                 try:
@@ -178,17 +189,51 @@ class TrainStep:
             )
         )
 
+    def _again(self, batches: list[Batch]) -> Any:
+        """The step as the last one was made, without Dynamo; or MISSED if something differs."""
+        known, self._known = self._known, None
+        if known is None:
+            return replay.MISSED
+        before = int(self._ran)
+        try:
+            found = known.run(batches)
+            if found is replay.MISSED:
+                return found
+            outputs, gradients = found
+            known.drop_gradients()
+            if self._keep_grads:
+                parameters = (p for group in self._optimizer.param_groups for p in group["params"])
+                trained = (p for p in parameters if p.requires_grad)
+                for p, gradient in zip(trained, gradients, strict=True):
+                    p.grad = gradient
+            torch_internals.note_step(self._optimizer)
+        except BaseException:
+            if int(self._ran) != before:  # interrupted on the way back
+                known.drop_gradients()
+                torch_internals.note_step(self._optimizer)
+            raise
+        self._known, self._unused = known, 0
+        return outputs
+
     def _one_program(self, batches: list[Batch]) -> Any:
         inputs, fresh = self._inputs()
         before = int(self._ran)
         try:
-            outputs, used, gradients = self._run(inputs, batches)
+            with replay.record() as calls:
+                outputs, used, gradients = self._run(inputs, batches)
             self._finish(inputs, fresh, used, gradients)
-            return outputs
         except BaseException:
             if int(self._ran) != before:  # interrupted on the way back
                 self._finish(inputs, fresh, None, None)
             raise
+        self._unused += 1
+        if not fresh and (self._unused <= _MOST_UNUSED or self._unused % _MOST_UNUSED == 0):
+            assert self._rule is not None
+            call = (self._whole, batches, calls)
+            self._known = KnownStep.of(
+                self._optimizer, self._rule, inputs, call, (outputs, gradients)
+            )
+        return outputs
 
     def _batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._accumulate == 1:
@@ -347,6 +392,8 @@ def _whole_step(
         outputs = (loss, *aux) if aux else loss
         return outputs, used, totals if keep_grads else None
 
+    # Its own, so that what Dynamo keeps for it is of this function alone.
+    whole_step.__code__ = whole_step.__code__.replace()
     return whole_step
 
 

@@ -10,6 +10,7 @@ void bind_device(nanobind::module_& m);
 void bind_error(nanobind::module_& m);
 void bind_frozen(nanobind::module_& m);
 void bind_graph(nanobind::module_& m);
+void bind_held(nanobind::module_& m);
 void bind_memory(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_runtime(nanobind::module_& m);

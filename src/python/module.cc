@@ -9,6 +9,7 @@ NB_MODULE(_C, m) {
   torch_pjrt::python::bind_device(m);
   torch_pjrt::python::bind_frozen(m);
   torch_pjrt::python::bind_graph(m);
+  torch_pjrt::python::bind_held(m);
   torch_pjrt::python::bind_memory(m);
   torch_pjrt::python::bind_program(m);
   torch_pjrt::python::bind_runtime(m);

@@ -176,6 +176,21 @@ uintptr_t value_id(PyObject* tensor) {
       lazy::storage_of(THPVariable_Unpack(tensor)).value().node.get());
 }
 
-void align_list(PyObject* list) { aten::align(unpack_tensors(list)); }
+void align_list(PyObject* list) {
+  const std::vector<at::Tensor> tensors = unpack_tensors(list);
+  aten::align(tensors);
+}
+
+std::unique_ptr<aten::Held> held_list(PyObject* list, size_t parameters) {
+  return std::make_unique<aten::Held>(unpack_tensors(list), parameters);
+}
+
+bool held_contains(const aten::Held& held, PyObject* list) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* object = PyList_GET_ITEM(list, i);
+    if (THPVariable_Check(object) && held.contains(THPVariable_Unpack(object))) return true;
+  }
+  return false;
+}
 
 }  // namespace torch_pjrt::python

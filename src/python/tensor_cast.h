@@ -4,10 +4,12 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "compile/program.h"
+#include "torch/held.h"
 
 namespace at {
 class Tensor;
@@ -54,5 +56,11 @@ uintptr_t value_id(PyObject* tensor);
 
 // aten::align() of a list of tensors.
 void align_list(PyObject* list);
+
+// aten::Held of a list of tensors.
+std::unique_ptr<aten::Held> held_list(PyObject* list, size_t parameters);
+
+// Whether any object of a list is a tensor that is held.
+bool held_contains(const aten::Held& held, PyObject* list);
 
 }  // namespace torch_pjrt::python

@@ -60,6 +60,7 @@ from .functions import (
     uncompiled,
     why_not_whole,
 )
+from .guards import guards_without, only_computes, raise_versions, runs_compiled, sources
 from .kept import (
     NotKept,
     OutputCode,
@@ -120,6 +121,7 @@ __all__ = [
     "foreach_ops",
     "graph_break",
     "graph_of",
+    "guards_without",
     "has_backward_hooks",
     "has_global_backward_hooks",
     "has_gradient_hooks",
@@ -138,6 +140,7 @@ __all__ = [
     "note_step",
     "number_in",
     "on_frame_compile",
+    "only_computes",
     "op_name",
     "output_types",
     "overload",
@@ -145,9 +148,12 @@ __all__ = [
     "plain_eager",
     "plain_outputs",
     "plain_step",
+    "raise_versions",
     "reads_only_metadata",
     "real_tensors",
     "recompile_limits",
+    "runs_compiled",
+    "sources",
     "static_inputs",
     "storage_id",
     "suggested_format",
