@@ -101,9 +101,9 @@ def watch_of(gm: torch.fx.GraphModule) -> Watch | None:
 
 @dataclass(frozen=True)
 class _Result:
-    """kind: "constant", which is `value`, or the number of an "output" or "argument"."""
+    """The program's output of the number `value`, or else that constant."""
 
-    kind: str
+    is_output: bool
     value: Any
 
 
@@ -180,15 +180,11 @@ class Replay:
         if arguments is None:
             return MISSED
         others = [arguments[k] for k in self._mutated]
-        given = list(arguments)
         outputs = self._watch.program(arguments)
         self._written.raise_versions()
         if others:
             torch_internals.raise_versions(others)
-        leaves = [
-            r.value if r.kind == "constant" else (outputs if r.kind == "output" else given)[r.value]
-            for r in self._results
-        ]
+        leaves = [outputs[r.value] if r.is_output else r.value for r in self._results]
         return torch_internals.tree_unflatten(leaves, self._tree)
 
     def _arguments(self, held: _C.Held, batches: Any) -> list[Any] | None:
@@ -219,21 +215,17 @@ def _results(call: Call, result: Any) -> tuple[list[_Result], Any] | None:
     """How the result is made of the program's outputs; None if it isn't plainly so."""
     leaves, tree = torch_internals.tree_flatten(result)
     outputs = {id(t): k for k, t in enumerate(call.outputs) if isinstance(t, Tensor)}
-    arguments = {id(t): k for k, t in enumerate(call.given) if isinstance(t, Tensor)}
     # Where sizes are symbolic, a number may be one.
     has_sizes = not all(isinstance(t, Tensor) for t in (*call.given, *call.outputs))
     constants = (bool, str) if has_sizes else (bool, str, int, float)
     found = []
     for leaf in leaves:
         if isinstance(leaf, Tensor):
-            if id(leaf) in outputs:
-                found.append(_Result("output", outputs[id(leaf)]))
-            elif id(leaf) in arguments:
-                found.append(_Result("argument", arguments[id(leaf)]))
-            else:
+            if id(leaf) not in outputs:
                 return None
+            found.append(_Result(True, outputs[id(leaf)]))
         elif leaf is None or isinstance(leaf, constants):
-            found.append(_Result("constant", leaf))
+            found.append(_Result(False, leaf))
         else:
             return None
     return found, tree
