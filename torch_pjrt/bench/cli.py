@@ -140,7 +140,8 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         "--null-device",
         action="store_true",
         help="with --performance: time what a call costs the host alone, on a plugin that executes "
-        "nothing, beside a backend that does nothing",
+        "nothing, beside a backend that does nothing; with --training what a step costs, in one "
+        "program and in three",
     )
     parser.add_argument("--output", type=_new_file, metavar="FILE", help="write a CSV table")
     parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the full record")
@@ -158,8 +159,6 @@ def main(
     """
     parser = make_parser(models)
     parsed = parser.parse_args(arguments)
-    if parsed.null_device and parsed.training:
-        parser.error("--null-device measures inference: leave --training out")
     if parsed.null_device and parsed.accuracy:
         parser.error("--null-device computes nothing: use it with --performance")
     if parsed.null_device and parsed.backend:
@@ -183,6 +182,8 @@ def main(
     from . import host_cost, peers, train_runner
     from .runner import Options
 
+    if parsed.null_device and parsed.training:
+        return _step_cost(specs, parsed)
     if parsed.dynamic_shapes:
         return _dynamic_shapes(parser, specs, parsed.backend or ["pjrt"], parsed.shapes or 30)
     backends: tuple[str, ...]
@@ -231,6 +232,19 @@ def _dynamic_shapes(
         return OK if dynamic.run(specs, list(dict.fromkeys(backends)), shapes) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _step_cost(specs: Sequence[Spec], parsed: argparse.Namespace) -> int:
+    from . import step_cost
+
+    os.environ["TORCH_PJRT_CACHE"] = "0"
+    try:
+        done = step_cost.run(
+            specs, parsed.batch_size, parsed.repeat, parsed.iterations_per_run or 20
+        )
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return OK if done else FAILED
 
 
 def _run(

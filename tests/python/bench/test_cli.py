@@ -96,7 +96,6 @@ def rows(file: Path) -> list[dict[str, str]]:
     [
         ([], "one of the arguments --accuracy --performance --dynamic-shapes is required"),
         (["--accuracy", "--performance"], "not allowed with argument"),
-        (["--performance", "--null-device", "--training"], "--null-device measures inference"),
         (["--accuracy", "--image-size", "0"], "'0' is not a positive whole number"),
         (["--accuracy", "--inference", "--training"], "not allowed with argument"),
         (["--accuracy", "--only", "tinny"], "unknown model 'tinny'; did you mean 'tiny'?"),
