@@ -240,7 +240,7 @@ def _step_cost(specs: Sequence[Spec], parsed: argparse.Namespace) -> int:
     os.environ["TORCH_PJRT_CACHE"] = "0"
     try:
         done = step_cost.run(
-            specs, parsed.batch_size, parsed.repeat, parsed.iterations_per_run or 20
+            specs, parsed.batch_size, parsed.repeat, parsed.iterations_per_run or 5
         )
     except KeyboardInterrupt:
         return INTERRUPTED
