@@ -11,10 +11,13 @@ import torch
 from . import (
     attention,
     checks,
+    counting,
     foreach,
     gradients,
     grid_sampling,
+    linear_algebra,
     margin_loss,
+    pooling,
     random_eager,
     random_ops,
     random_rewrites,
@@ -82,6 +85,8 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     known |= rewrites.OWN | checks.decompositions()
     known |= attention.decompositions() | gradients.decompositions()
     known |= grid_sampling.decompositions() | margin_loss.decompositions()
+    known |= linear_algebra.decompositions() | counting.decompositions()
+    known |= pooling.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     kept |= foreach.decompositions()
     return kept | (random_eager if random == "eager" else random_rewrites).table()

@@ -1,7 +1,8 @@
-"""The gradient of grid_sample in two dims, for which torch has no decomposition."""
+"""grid_sample in three dims, and its gradient in two, for which torch has no decomposition."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +26,38 @@ class _Tap(NamedTuple):
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    return {aten.grid_sampler_2d_backward.default: _backward}
+    return {
+        aten.grid_sampler_2d_backward.default: _backward,
+        aten.grid_sampler_3d.default: _of_volume,
+    }
+
+
+def _of_volume(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Samples [n, c, ...] of the volume [n, c, d, h, w] at the places of the grid [n, ..., 3]."""
+    dtype = torch.float64 if input.dtype is torch.float64 else torch.float32
+    n, channels, *sizes = input.shape
+    volume = input.to(dtype).reshape(n, channels, -1)
+    places = grid.to(dtype).reshape(n, -1, 3)
+    by_axis = [
+        _taps(places[..., 2 - k], size, interpolation_mode, padding_mode, align_corners)
+        for k, size in enumerate(sizes)
+    ]
+    total = volume.new_zeros((n, channels, places.shape[1]))
+    for taps in itertools.product(*by_axis):
+        weight = torch.ones_like(places[..., 0])
+        index = torch.zeros_like(weight, dtype=torch.int64)
+        is_inside = torch.ones_like(weight, dtype=torch.bool)
+        for tap, size in zip(taps, sizes, strict=True):
+            is_within = (tap.position >= 0) & (tap.position < size)
+            index = index * size + torch.where(is_within, tap.position, 0.0).to(torch.int64)
+            is_inside = is_inside & is_within
+            weight = weight * tap.weight
+        at = index.unsqueeze(1).expand(total.shape)
+        weight = torch.where(is_inside, weight, 0.0).unsqueeze(1)
+        total = total + volume.gather(2, at) * weight
+    return total.reshape(n, channels, *grid.shape[1:-1]).to(input.dtype)
 
 
 def _backward(
@@ -54,8 +86,9 @@ def _backward(
         for column in columns:
             is_inside = (row.position >= 0) & (row.position < height)
             is_inside = is_inside & (column.position >= 0) & (column.position < width)
-            index = row.position.clamp(0, height - 1) * width + column.position.clamp(0, width - 1)
-            spread = index.to(torch.int64).unsqueeze(1).expand(grad.shape)
+            at_row = torch.where(is_inside, row.position, 0.0).to(torch.int64)
+            at_column = torch.where(is_inside, column.position, 0.0).to(torch.int64)
+            spread = (at_row * width + at_column).unsqueeze(1).expand(grad.shape)
             if output_mask[0]:
                 weight = torch.where(is_inside, row.weight * column.weight, 0.0)
                 grad_input = grad_input.scatter_add(2, spread, grad * weight.unsqueeze(1))

@@ -184,6 +184,24 @@ Value Builder::convolution(const Value& input, const Value& kernel, const Convol
       type);
 }
 
+Value Builder::triangular_solve(const Value& a, const Value& b, bool left, bool lower, bool unit) {
+  const std::string op = "triangular_solve";
+  const Value operands[] = {a, b};
+  const int64_t rank = a.type.rank();
+  bool fits = rank >= 2 && b.type.rank() == rank && a.type.dtype == b.type.dtype &&
+              (is_floating(a.type.dtype) || is_complex(a.type.dtype));
+  for (int64_t i = 0; fits && i < rank - 2; ++i) fits = a.type.dims[i] == b.type.dims[i];
+  fits = fits && a.type.dims[rank - 1] == a.type.dims[rank - 2] &&
+         a.type.dims[rank - 1] == b.type.dims[left ? rank - 2 : rank - 1];
+  require(fits, op, operands, "the matrices don't fit each other");
+  return one(op, operands,
+             {{"left_side", boolean(left)},
+              {"lower", boolean(lower)},
+              {"transpose_a", "#stablehlo<transpose NO_TRANSPOSE>"},
+              {"unit_diagonal", boolean(unit)}},
+             b.type);
+}
+
 Value Builder::gather(const Value& operand, const Value& indices, const Gather& g) {
   const std::string op = "gather";
   const Value operands[] = {operand, indices};

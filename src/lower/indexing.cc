@@ -100,19 +100,33 @@ Tensor rank_in(const Call& c, const Tensor& sorted, const Tensor& values, bool r
   return count;
 }
 
-Results search(const Call& c, ArgKey sorted, ArgKey value, bool right) {
-  const DType dtype = promote(c.dtype(sorted), c.dtype(value));
-  const Tensor numbers = c.convert(c.tensor(sorted), dtype);
+// `sorted`: of the dtype that both have in common.
+Results search(const Call& c, const Tensor& sorted, ArgKey value, bool right) {
+  const DType dtype = promote(sorted.dtype(), c.dtype(value));
+  const Tensor numbers = c.convert(sorted, dtype);
   const Tensor values =
       c.convert(c.is_tensor(value) ? c.tensor(value) : c.scalar(value, dtype), dtype);
   return c.convert(rank_in(c, numbers, values, right), c.result().dtype);
 }
 
-Results bucketize(const Call& c) { return search(c, "boundaries", 0, c.flag("right")); }
+Results bucketize(const Call& c) { return search(c, c.tensor("boundaries"), 0, c.flag("right")); }
 
 Results searchsorted(const Call& c) {
-  if (!c.is_none("sorter")) c.unsupported("sorter has no rule", "sort the sequence first");
-  return search(c, "sorted_sequence", 1, c.flag("right") || c.string_or("side", "") == "right");
+  Tensor sequence = c.tensor("sorted_sequence");
+  if (!c.is_none("sorter") && sequence.value.type.num_elements() != 0) {
+    const int64_t last = sequence.rank() - 1;
+    const Tensor at = wrapped(c, c.tensor("sorter"), sequence.dims()[last]);
+    sequence = elements_at(c, sequence, element_positions(c, at, last));
+  }
+  return search(c, sequence, 1, c.flag("right") || c.string_or("side", "") == "right");
+}
+
+std::vector<Failure> check_searchsorted(const Call& c) {
+  if (c.is_none("sorter")) return {};
+  const int64_t size = c.type("sorted_sequence").dims.back();
+  return check_range(
+      c, c.any_order("sorter"), 0, size - 1,
+      {Problem::Kind::kRuntimeError, "torch.searchsorted(): sorter index out of range"});
 }
 
 std::vector<Failure> check_embedding(const Call& c) {
@@ -144,8 +158,8 @@ constexpr Entry kRules[] = {
     {"aten::gather", gather, {}, check_element_index},
     {"aten::index.Tensor", index, {}, check_indices},
     {"aten::index_select", index_select, {}, check_index_select},
-    {"aten::searchsorted.Scalar", searchsorted},
-    {"aten::searchsorted.Tensor", searchsorted},
+    {"aten::searchsorted.Scalar", searchsorted, {}, check_searchsorted},
+    {"aten::searchsorted.Tensor", searchsorted, {}, check_searchsorted},
 };
 static_assert(sorted(kRules));
 

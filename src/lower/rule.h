@@ -233,6 +233,7 @@ std::span<const Entry> normal_rules();
 std::span<const Entry> view_rules();
 std::span<const Entry> rearrange_rules();
 std::span<const Entry> incomplete_gamma_rules();
+std::span<const Entry> factor_rules();
 std::span<const Entry> indexing_rules();
 std::span<const Entry> strided_rules();
 std::span<const Entry> scatter_rules();

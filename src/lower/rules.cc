@@ -22,6 +22,7 @@ auto families() {
       control_rules(),
       convolution_rules(),
       create_rules(),
+      factor_rules(),
       fourier_rules(),
       incomplete_gamma_rules(),
       indexing_rules(),

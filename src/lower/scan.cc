@@ -1,5 +1,6 @@
 // Running sums, products and extremes along an axis.
 #include <functional>
+#include <limits>
 
 #include "lower/extreme.h"
 #include "lower/rule.h"
@@ -47,6 +48,33 @@ Results cumulate(const Call& c) {
   return c.convert({r[0], t.order}, c.result().dtype);
 }
 
+// log(exp(a) + exp(b)): infinities of one sign stay, and NaN.
+hlo::Value log_of_sum(hlo::Builder& b, const hlo::Value& x, const hlo::Value& y) {
+  const hlo::Value high = b.elementwise(Op::kMaximum, {x, y});
+  const hlo::Value low = b.elementwise(Op::kMinimum, {x, y});
+  const hlo::Value ratio =
+      b.elementwise(Op::kExponential, {b.elementwise(Op::kSubtract, {low, high})});
+  const hlo::Value sum = b.elementwise(Op::kAdd, {high, b.elementwise(Op::kLogPlusOne, {ratio})});
+  const hlo::Value infinite = b.constant(std::numeric_limits<double>::infinity(), x.type);
+  const hlo::Value is_infinite =
+      b.compare(hlo::Direction::kEq, b.elementwise(Op::kAbs, {high}), infinite);
+  return b.elementwise(Op::kSelect, {is_infinite, high, sum});
+}
+
+Results logcumsumexp(const Call& c) {
+  const DType dtype = accumulator(c.result().dtype);
+  if (is_complex(dtype)) c.unsupported("complex numbers");
+  const Tensor t = c.convert(c.any_order(0), dtype);
+  if (t.rank() == 0) return c.convert(t, c.result().dtype);
+  hlo::Builder& b = c.build();
+  const Values neutral = {b.constant(-std::numeric_limits<double>::infinity(), {dtype, {}})};
+  const Values r = scan(b, {t.value}, neutral, inverse(t.order)[c.axis("dim", t.rank())],
+                        [&b](const Values& earlier, const Values& later) {
+                          return Values{log_of_sum(b, earlier[0], later[0])};
+                        });
+  return c.convert({r[0], t.order}, c.result().dtype);
+}
+
 // Running extremes and the last index at which each stands: from a NaN on, that of the last NaN.
 template <Op op>
 Results cumulate_extreme(const Call& c) {
@@ -70,6 +98,7 @@ constexpr Entry kRules[] = {
     {"aten::cummin", cumulate_extreme<Op::kMinimum>},
     {"aten::cumprod", cumulate<Op::kMultiply>},
     {"aten::cumsum", cumulate<Op::kAdd>},
+    {"aten::logcumsumexp", logcumsumexp},
 };
 static_assert(sorted(kRules));
 

@@ -165,5 +165,22 @@ TEST(Scatter, WithBatchingDims) {
             (Floats{1, 2, 10, 20, 5, 6}));
 }
 
+TEST(TriangularSolve, ReadsOneTriangle) {
+  Program p;
+  const Value a = p.floats({2, 2}, {2, 9, 1, 4});
+  const Value b = p.floats({2, 1}, {4, 10});
+  EXPECT_EQ(p.floats(p.build.triangular_solve(a, b, true, true, false)), (Floats{2, 2}));
+  EXPECT_EQ(p.floats(p.build.triangular_solve(a, b, true, true, true)), (Floats{4, 6}));
+  const Value row = p.floats({1, 2}, {4, 22});
+  EXPECT_EQ(p.floats(p.build.triangular_solve(a, row, false, false, false)), (Floats{2, 1}));
+}
+
+TEST(TriangularSolve, RefusesWhatDoesNotFit) {
+  Program p;
+  const Value a = p.floats({2, 2}, {1, 0, 0, 1});
+  const Value b = p.floats({3, 1}, {1, 2, 3});
+  EXPECT_THROW(p.build.triangular_solve(a, b, true, true, false), Error);
+}
+
 }  // namespace
 }  // namespace torch_pjrt::hlo

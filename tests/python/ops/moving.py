@@ -250,6 +250,13 @@ def indexing() -> dict[str, Samples]:
         sample(f"{search}.Tensor", s, values, **k) for s in (edges, rows) for k in rights
     ]
     table[f"{search}.Tensor"] += [sample(f"{search}.Tensor", edges, values, side="right")]
+    sorters = [(torch.tensor([3, 0, 4, 1, 2]), edges), (torch.arange(5).flip(0).repeat(3, 1), rows)]
+    for order, sequence in sorters:
+        shuffled = torch.empty_like(sequence).scatter(-1, order, sequence)
+        table[f"{search}.Tensor"] += [
+            sample(f"{search}.Tensor", shuffled, values, sorter=order, right=r)
+            for r in (False, True)
+        ]
     table[f"{search}.Scalar"] = [sample(f"{search}.Scalar", edges, v) for v in (0.0, 5.0, -2)]
     return table
 

@@ -158,6 +158,15 @@ def scans_and_sorts() -> dict[str, Samples]:
         ]
         table[op] += [sample(op, x, 1) for x in nan]
         table[op] += [sample(op, plain(torch.bool, 9), 0, dtype=torch.int32)]
+    op = "aten::logcumsumexp"
+    table[op] = [
+        s
+        for d in FLOATS
+        for s in _loosely([sample(op, x, dim) for x in _tensors(d) for dim in (0, -1)], d)
+    ]
+    far = torch.tensor([-INF, -INF, -800.0, 3.0, 800.0, -5.0, INF, 1.0, NAN, 2.0])
+    table[op] += [sample(op, x, 0) for x in (far, far.flip(0), far.double(), torch.empty(0))]
+    table[op].append(sample(op, torch.tensor(2.0), 0))
     for name in "cummax cummin".split():
         op = f"aten::{name}"
         table[op] = [sample(op, x, dim) for d in NUMBERS for x in _tensors(d) for dim in (0, -1)]
@@ -409,8 +418,42 @@ def pools() -> dict[str, Samples]:
     return table
 
 
+def factors() -> dict[str, Samples]:
+    """Matrices below, at and above the size of a block; what has no factor; of complex numbers."""
+    cholesky, lu = "aten::linalg_cholesky_ex", "aten::linalg_lu_factor_ex"
+    solve, order = "aten::linalg_solve_triangular", "torch_pjrt::order_of_pivots"
+    table: dict[str, Samples] = {cholesky: [], lu: [], solve: [], order: []}
+    for dtype, digits in ((torch.float64, 1e-10), (torch.float32, 2e-4), (torch.complex128, 1e-10)):
+        is_first = dtype is torch.float64
+        squares = [(3, 3), (2, 1, 40, 40), (0, 0), (2, 0, 0)]
+        for shape in [*squares, (1, 1), (32, 32), (70, 70), (0, 2, 2)] if is_first else squares:
+            a = plain(dtype, *shape)
+            positive = a @ a.mH + shape[-1] * torch.eye(shape[-1], dtype=dtype)
+            for upper in (False, True):
+                table[cholesky].append(Sample(cholesky, (positive,), {"upper": upper}, digits))
+        sizes = [(3, 3), (2, 7, 5), (5, 7), (40, 70), (0, 3), (3, 0)]
+        for shape in [*sizes, (70, 33), (64, 32), (32, 64), (2, 2, 33, 33)] if is_first else sizes:
+            table[lu].append(Sample(lu, (plain(dtype, *shape),), {}, digits))
+        a = plain(dtype, 3, 3) + 4 * torch.eye(3, dtype=dtype)
+        for b in (plain(dtype, 2, 3, 3), plain(dtype, 3, 3).mT):
+            for bits in range(8):
+                flags = {"upper": bits % 2 == 1, "left": bits & 2 == 2, "unitriangular": bits > 3}
+                table[solve].append(Sample(solve, (a, b), flags, digits))
+        table[solve].append(sample(solve, a, plain(dtype, 3, 0), upper=True))
+        table[solve].append(
+            Sample(solve, (plain(dtype, 2, 1, 2, 2), b[:2]), {"upper": True}, digits)
+        )
+    # Singular, or with a tie of pivots.
+    ones = torch.ones(40, 40, dtype=torch.float64)
+    table[lu] += [sample(lu, ones), sample(lu, ones[:4, :4] * 0), sample(lu, ones[:3, :3] * NAN)]
+    pivots = torch.tensor([[3, 2, 3], [1, 3, 4]], dtype=torch.int32)
+    table[order] += [sample(order, pivots, size) for size in (4, 5)]
+    table[order] += [sample(order, pivots[:0], 3), sample(order, pivots[:, :0], 3)]
+    return table
+
+
 TABLE: dict[str, Samples] = {
     op: samples
-    for family in (reductions, scans_and_sorts, norms, products, convolutions, pools)
+    for family in (reductions, scans_and_sorts, norms, products, convolutions, pools, factors)
     for op, samples in family().items()
 }
