@@ -85,7 +85,7 @@ def test_a_diamond() -> None:
 
     def f(x: torch.Tensor) -> torch.Tensor:
         x = x.sin() * 2
-        left = torch.linalg.inv(x)
+        left = torch.linalg.qr(x)[1]
         right = (x.cos() + 1).exp()
         return (left @ right) * 2 + right
 
@@ -100,9 +100,8 @@ def test_a_diamond() -> None:
         lambda x: torch.linalg.eigvals(x * 2 + 1).abs().sort()[0] * 3,
         lambda x: torch.linalg.cholesky(x @ x.t() + torch.eye(4)) * 2 + 1,
         lambda x: torch.linalg.solve(x @ x.t() + torch.eye(4), x.sin()) * 2 + 1,
-        lambda x: torch.special.i0(x.sin() + 1).cos() + 1,
     ],
-    ids=["svd", "eigh", "eigvals", "cholesky", "solve", "i0"],
+    ids=["svd", "eigh", "eigvals", "cholesky", "solve"],
 )
 def test_linear_algebra(function: Callable[..., Any]) -> None:
     torch.manual_seed(0)
@@ -450,12 +449,11 @@ def test_dtypes_that_no_program_holds(dtype: torch.dtype) -> None:
 def test_what_a_rule_refuses() -> None:
     """Found when it is tried, at capture."""
 
-    def searched(x: torch.Tensor) -> torch.Tensor:
-        y = x.sin() + 1
-        return torch.searchsorted(y, y, sorter=y.argsort()) * 2 + 1
+    def summed(z: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.logcumsumexp(z * 2 + 1, 0) * 2 + 1)
 
-    check(searched, torch.rand(4), programs=2, fallbacks=1)
     z = torch.randn(3, dtype=torch.complex64)
+    check(summed, z, programs=2, fallbacks=1)
     check(lambda z: torch.view_as_real((z * 2 + 1).sin()).cumsum(0) * 2 + 1, z)
 
 

@@ -93,6 +93,12 @@ def test_what_is_worse(new: str, old: str, is_worse: bool) -> None:
     assert bool(table.worse("add", *rows)) == is_worse
 
 
+def test_a_dtype_that_is_no_longer_tried_is_worse() -> None:
+    old = table.Row({"float32": table.Cell(2, 2, 0), "bool": table.Cell(2, 2, 0)}, ())
+    new = table.Row({"float32": table.Cell(2, 2, 0)}, ())
+    assert table.worse("add", new, old) and not table.worse("add", old, new)
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     rows = {
         "add": table.Row({"float32": table.Cell(4, 3, 1), "bool": table.Cell(2, 2, 0)}, ("a", "b")),

@@ -56,7 +56,7 @@ class Entry:
     @property
     def names_elements(self) -> bool:
         """Whether its second result may name any of several equal elements (docs/using.md)."""
-        return self._info.name in ("kthvalue", "median", "nanmedian", "topk")
+        return self._info.name in ("kthvalue", "median", "mode", "nanmedian", "sort", "topk")
 
     @property
     def has_values(self) -> bool:

@@ -115,10 +115,10 @@ def worse(key: str, new: Row, old: Row) -> list[str]:
     if new.error and not old.error:
         return [f"{key}: {new.error}"]
     found = []
-    for dtype, cell in new.cells.items():
-        before = old.cells.get(dtype)
-        if before is not None and cell.is_worse_than(before):
-            found.append(f"{key}, {dtype}: {cell}, and the record says {before}")
+    for dtype, before in old.cells.items():
+        cell = new.cells.get(dtype)
+        if cell is None or cell.is_worse_than(before):
+            found.append(f"{key}, {dtype}: {cell or 'nothing'}, and the record says {before}")
     return found
 
 
@@ -158,6 +158,33 @@ def summary(record: Record, dtype: str) -> str:
     )
 
 
+# Why an entry isn't compiled, or not with each of its samples: by what it is or what runs in eager.
+_FACTORS = ("linalg", "_linalg", "geqrf", "ormqr", "cholesky")
+_BY_VALUES = ("_local_scalar_dense", "masked_select", "nonzero", "_unique", "unique", "graph_break")
+_BY_VALUES += ("repeat_interleave", "searchsorted")
+
+
+def reason(key: str, row: Row) -> str:
+    ops = tuple(op.replace("aten::", "") for op in row.ops)
+    if "sparse" in key:
+        return "sparse tensors"
+    if key.startswith("linalg.") or any(op.startswith(_FACTORS) for op in ops):
+        return "factors of matrices, and errors that tell of their values"
+    if any(op.startswith(_BY_VALUES) for op in ops):
+        return "sizes, or a branch, by the values of a tensor"
+    return "others"
+
+
+def left_over(record: Record) -> list[str]:
+    """The entries of float32 that have a sample with a fallback, by the reason."""
+    groups: dict[str, list[str]] = {}
+    for key, row in record.rows.items():
+        cell = row.cells.get("float32")
+        if cell is not None and cell.passed < cell.tried:
+            groups.setdefault(reason(key, row), []).append(f"`{key}`")
+    return [f"- {why} ({len(keys)}): {', '.join(keys)}" for why, keys in sorted(groups.items())]
+
+
 def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, str]) -> str:
     """docs/ops.md. `rules`: the overloads with a rule; `names`: the ATen name of each entry."""
     with_rule = {op.removeprefix("aten::").partition(".")[0] for op in rules}
@@ -173,6 +200,8 @@ def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, 
     for road, record in records.items():
         limit = "every sample" if record.limit is None else f"up to {record.limit} samples a dtype"
         lines += [f"- **{road}** ({ROADS[road]}; {limit}): {summary(record, 'float32')}."]
+    lines += ["", "What has a sample in float32 of which eager runs a part:", ""]
+    lines += left_over(graph)
     lines += [
         "",
         "How: *rule*, the op itself is lowered; *decomposed*, into ops that are; *fallback*, eager",
