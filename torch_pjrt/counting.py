@@ -81,22 +81,34 @@ def _pdist(self: Tensor, p: float = 2) -> Tensor:
     return torch.linalg.vector_norm(difference, p, -1)
 
 
+def _slope(difference: Tensor, distance: Tensor, p: float) -> Tensor:
+    """The derivative of a distance by a coordinate of the first point."""
+    sign = difference.sign()
+    if p == float("inf"):
+        return sign * (difference.abs() == distance)
+    ratio = difference.abs() / distance
+    return torch.where((distance == 0) | (difference == 0), 0.0, sign * ratio ** (p - 1))
+
+
 def _pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
     if p == 0:
         return torch.zeros_like(self)
     first, second, difference = _pairs(self)
-    distance, sign = pdist.unsqueeze(-1), difference.sign()
-    if p == float("inf"):
-        slope = sign * (difference.abs() == distance)
-    else:
-        ratio = difference.abs() / distance
-        slope = torch.where((distance == 0) | (difference == 0), 0.0, sign * ratio ** (p - 1))
-    slope = slope * grad.unsqueeze(-1)
+    slope = _slope(difference, pdist.unsqueeze(-1), p) * grad.unsqueeze(-1)
     return torch.zeros_like(self).index_add(0, first, slope).index_add(0, second, -slope)
+
+
+def _cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
+    """Of x1 [..., n, d], for the distances [..., n, m] to the points of x2."""
+    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if p == 0:
+        return torch.zeros_like(difference).sum(-2)
+    return (_slope(difference, cdist.unsqueeze(-1), p) * grad.unsqueeze(-1)).sum(-2)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
+        aten._cdist_backward.default: _cdist_backward,
         aten._pdist_backward.default: _pdist_backward,
         aten._pdist_forward.default: _pdist,
         aten.histc.default: _histc,

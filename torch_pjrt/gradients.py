@@ -17,6 +17,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
         aten._embedding_bag_backward.default: _embedding_bag,
         aten._embedding_bag_per_sample_weights_backward.default: _embedding_bag_weights,
+        aten.masked_scatter_backward.default: _masked_scatter,
+        aten.rrelu_with_noise_backward.default: _rrelu,
         aten.replication_pad1d_backward.default: _replication_pad,
         aten.replication_pad2d_backward.default: _replication_pad,
         aten.replication_pad3d_backward.default: _replication_pad,
@@ -84,6 +86,32 @@ def _embedding_bag_weights(
     rows = _opmath(weight).index_select(0, indices)
     products = (rows * _opmath(grad).index_select(0, offset2bag)).sum(1)
     return torch.where(indices != padding_idx, products, 0.0).to(grad.dtype)
+
+
+def _masked_scatter(
+    grad_output: Tensor, mask: Tensor, sizes: Sequence[int | torch.SymInt]
+) -> Tensor:
+    """Of the source: the gradients where the mask is true, and zeros behind them."""
+    grad, here = (t.reshape(-1) for t in torch.broadcast_tensors(grad_output, mask))
+    source = grad.new_zeros(sizes)
+    count = source.numel()
+    # One place more takes what isn't the source's.
+    place = torch.where(here, here.to(torch.int64).cumsum(0) - 1, count).clamp(max=count)
+    return grad.new_zeros(count + 1).index_put((place,), grad)[:count].view(source.shape)
+
+
+def _rrelu(
+    grad_output: Tensor,
+    self: Tensor,
+    noise: Tensor,
+    lower: float,
+    upper: float,
+    training: bool,
+    self_is_result: bool,
+) -> Tensor:
+    if training:
+        return grad_output * noise
+    return torch.where(self > 0, grad_output, grad_output * ((lower + upper) / 2))
 
 
 def _replication_pad(grad_output: Tensor, self: Tensor, padding: Sequence[int]) -> Tensor:

@@ -81,7 +81,26 @@ def test_distances_of_pairs(p: float) -> None:
     distances = torch.nn.functional.pdist(x, p)
     samples = [call("_pdist_forward", x, p), call("_pdist_forward", x[:1], p)]
     samples += [call("_pdist_backward", plain(F64, 10), x, p, distances)]
+    a, b = x[:3].unsqueeze(0), torch.stack([x[1:], x[1:] * 2])
+    distances = torch.cdist(a, b, p)
+    samples += [call("_cdist_backward", plain(F64, 2, 3, 4), a.expand(2, 3, 3), b, p, distances)]
     check(samples, 1e-9)
+
+
+def test_gradients_of_masks_and_random_slopes() -> None:
+    grad, mask = plain(F32, 3, 4), plain(torch.bool, 3, 4)
+    samples = [
+        call("masked_scatter_backward", grad, mask & on, [n])
+        for on in (True, False)
+        for n in (9, 12)
+    ]
+    samples += [call("masked_scatter_backward", grad, torch.ones_like(mask), [2, 6])]
+    x = plain(F32, 3, 4)
+    for training, lower, upper in ((True, 0.1, 0.3), (False, 0.1, 0.3), (True, 0.2, 0.2)):
+        samples += [
+            call("rrelu_with_noise_backward", grad, x, grad.abs(), lower, upper, training, False)
+        ]
+    check(samples)
 
 
 @pytest.mark.parametrize("rank", [2, 3])
