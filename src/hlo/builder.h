@@ -169,8 +169,8 @@ class Builder {
   Value dot_general(const Value& a, const Value& b, const std::vector<int64_t>& batch_a,
                     const std::vector<int64_t>& batch_b, const std::vector<int64_t>& contract_a,
                     const std::vector<int64_t>& contract_b, DType result);
-  // x with a x = b (x a = b unless `left`), of which the last two dims are matrices; one triangle of
-  // `a` is read, and with `unit` not its diagonal, which is taken for ones.
+  // x with a x = b (x a = b unless `left`), of which the last two dims are matrices; one triangle
+  // of `a` is read, and with `unit` not its diagonal, which is taken for ones.
   Value triangular_solve(const Value& a, const Value& b, bool left, bool lower, bool unit);
   Value convolution(const Value& input, const Value& kernel, const Convolution& c, DType result);
   Value gather(const Value& operand, const Value& indices, const Gather& g);

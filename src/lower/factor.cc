@@ -44,7 +44,7 @@ class Matrices {
   Matrices above(const Matrices& below) const { return joined(below, 1); }
   // Conjugate transpose.
   Matrices adjoint() const {
-    const Matrices t(*c_, c_->build().transpose(v_, {0, 2, 1}));
+    Matrices t(*c_, c_->build().transpose(v_, {0, 2, 1}));
     if (!is_complex(v_.type.dtype)) return t;
     const Formula f = t.formula();
     return {*c_, apply(Op::kComplex, apply(Op::kReal, f), -apply(Op::kImag, f)).tensor().value};
@@ -280,15 +280,14 @@ Lu lu(const Call& c, const Matrices& a) {
   const int64_t k = kBlock;
   const int64_t m = a.rows();
   const int64_t n = a.columns();
-  if (std::min(m, n) <= k && n <= k) return lu_of_block(c, a);
+  if (n <= k) return lu_of_block(c, a);
   hlo::Builder& b = c.build();
-  const int64_t wide = std::min(k, std::min(m, n));
+  const int64_t wide = std::min(k, m);
   const Lu first = lu_of_block(c, a.part(0, m, 0, wide));
   const Matrices right = a.part(0, m, wide, n).with_rows(first.order);
-  const Matrices corner = first.factors.part(0, wide, 0, wide);
-  const Matrices top(c, b.triangular_solve(corner.value(), right.part(0, wide, 0, n - wide).value(),
-                                           true, true, true));
   const Matrices head = first.factors.part(0, wide, 0, wide);
+  const Matrices top(c, b.triangular_solve(head.value(), right.part(0, wide, 0, n - wide).value(),
+                                           true, true, true));
   if (m == wide) return {head.beside(top), first.order, first.pivots, first.info};
   const Matrices left = first.factors.part(wide, m, 0, wide);
   const Lu rest = lu(c, right.part(wide, m, 0, n - wide).minus_product(left, top));
