@@ -116,8 +116,8 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
 def _graph_compiler(given: Options, plugin: str, origin: Origin) -> GraphCompiler:
     overrides = dict(given.compile_overrides)
 
-    def make_program(captured: fx.Captured) -> Any:
-        if captured.on_device and plugin != plugins.choose(None):
+    def make_program(graph: _C.Graph, on_device: bool = False) -> Any:
+        if on_device and plugin != plugins.choose(None):
             raise failure(
                 "invalid",
                 what="tensors on device pjrt are of the plugin "
@@ -125,14 +125,14 @@ def _graph_compiler(given: Options, plugin: str, origin: Origin) -> GraphCompile
                 remedy=f"set {plugins.ENVIRONMENT}, which both use, instead of the option",
             )
         program: Any = _C.Program(
-            captured.graph,
+            graph,
             plugin,
             overrides,
             given.disk_cache,
             given.freeze,
             source=origin.function,
             guard=origin.guard,
-            on_device=captured.on_device,
+            on_device=on_device,
         )
         program.graph_break = origin.graph_break
         return program

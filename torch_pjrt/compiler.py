@@ -51,9 +51,10 @@ observers: list[Callable[[Report], None]] = []
 
 @dataclass(frozen=True)
 class GraphCompiler:
-    """`make_program` makes a program of a Graph. `fallback` and `eager_ops` as in Options."""
+    """`make_program` makes a program of a Graph, and of whether its tensors are on the device (by
+    default they aren't). `fallback` and `eager_ops` as in Options."""
 
-    make_program: Callable[[fx.Captured], Any]
+    make_program: Callable[..., Any]
     fallback: str
     eager_ops: frozenset[str]
 
@@ -123,7 +124,7 @@ class GraphCompiler:
         captured = fx.capture(gm, names, outputs)
         if self.fallback != "error":
             self._check(captured)
-        program: Compiled = self.make_program(captured)
+        program: Compiled = self.make_program(captured.graph, captured.on_device)
         return _with_constants(program, captured.constants) if captured.constants else program
 
     def _check(self, captured: fx.Captured) -> None:

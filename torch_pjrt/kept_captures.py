@@ -73,14 +73,15 @@ def kept(
 ) -> Iterator[bool]:
     """A context for the compile of what Dynamo captured: whether it is looked up, and kept.
 
-    Not where gradients may be needed.
+    Not where gradients may be needed, nor on device="pjrt".
     """
     if not given.keep_captures or given.random != "default" or not given.disk_cache:
         yield False
         return
     needing = [*inputs, *gm.parameters(), *gm.buffers()]
-    if torch.is_grad_enabled() and any(
-        isinstance(value, torch.Tensor) and value.requires_grad for value in needing
+    tensors = [value for value in needing if isinstance(value, torch.Tensor)]
+    if any(
+        t.device.type == "pjrt" or (torch.is_grad_enabled() and t.requires_grad) for t in tensors
     ):
         yield False
         return
