@@ -121,19 +121,13 @@ def _of_list(op: torch_internals.OpOverload) -> Rewrite | None:
     return each
 
 
-def _keeps_rule(*args: Any, **kwargs: Any) -> Any:
-    return NotImplemented
-
-
-def _if_symbolic(
-    rewrite: Rewrite, position: int, name: str, otherwise: Rewrite = _keeps_rule
-) -> Rewrite:
-    """The rewrite where the argument, a number, is symbolic."""
+def _if_symbolic(rewrite: Rewrite, position: int, name: str) -> Rewrite:
+    """The rewrite where the argument, a number, is symbolic; else the op keeps its rule."""
 
     def rewritten(*args: Any, **kwargs: Any) -> Any:
         factor = args[position] if len(args) > position else kwargs.get(name)
         if not isinstance(factor, torch.SymFloat):
-            return otherwise(*args, **kwargs)
+            return NotImplemented
         return rewrite(*args, **kwargs)
 
     return rewritten
@@ -141,13 +135,11 @@ def _if_symbolic(
 
 def decompositions() -> dict[Any, Rewrite]:
     table: dict[Any, Rewrite] = {
-        aten.addcdiv.default: _addcdiv,
-        aten.addcmul.default: _addcmul,
         torch_internals.FMA: _fma,
         aten.add.Tensor: _if_symbolic(_add, 2, "alpha"),
-        aten.lerp.Scalar: _if_symbolic(
-            _lerp, 2, "weight", torch_internals.decomposition(aten.lerp.Scalar)
-        ),
+        aten.addcdiv.default: _if_symbolic(_addcdiv, 3, "value"),
+        aten.addcmul.default: _if_symbolic(_addcmul, 3, "value"),
+        aten.lerp.Scalar: _if_symbolic(_lerp, 2, "weight"),
         aten.sub.Tensor: _if_symbolic(_sub, 2, "alpha"),
     }
     for op in torch_internals.foreach_ops():

@@ -1,5 +1,6 @@
 #include "torch/pending.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace torch_pjrt::lazy {
@@ -41,6 +42,7 @@ std::shared_ptr<Node> record(const Signature& signature, std::vector<Value> oper
   for (const Value& operand : operands) {
     if (!operand.node->is_pending()) continue;
     const std::shared_ptr<Group> group = group_of(*operand.node);
+    node->depth = std::max(node->depth, operand.node->depth + 1);
     if (!node->group) {
       node->group = group;
     } else if (group != node->group) {

@@ -58,6 +58,7 @@ struct Node {
   std::vector<std::shared_ptr<Array>> arrays;  // of each result; null while pending, or if dead
   std::vector<int32_t> holders;                // storages that hold each result
   uint64_t sequence = 0;                       // in the order of recording
+  int32_t depth = 1;                           // nodes on the longest way here from data
   std::shared_ptr<Group> group;                // while pending
 
   bool is_pending() const { return group != nullptr; }

@@ -18,8 +18,10 @@
 namespace torch_pjrt::lazy {
 namespace {
 
-// Nodes of one program: compilers take long for more, and a loop without a read would not end.
+// Nodes of one program, and nodes in a row: compilers take long for more (XLA's time for a chain
+// grows with its square, 4 s for this one), and a loop without a read would not end.
 constexpr int64_t kMaxGroupSize = 4000;
+constexpr int32_t kMaxDepth = 2000;
 
 // Without Python's lock for a scope.
 class Unlocked {
@@ -210,7 +212,8 @@ void bound_group(const std::shared_ptr<Node>& node) {
   Plan next;
   {
     const std::lock_guard lock(mutex());
-    if (!node->is_pending() || group_of(*node)->size < kMaxGroupSize) return;
+    if (!node->is_pending()) return;
+    if (group_of(*node)->size < kMaxGroupSize && node->depth < kMaxDepth) return;
     const Value value{node, 0};
     next = plan({&value, 1}, plugin);
   }
