@@ -1,8 +1,8 @@
 // Tensors as views of a storage: as_strided and its inverse, which AOTAutograd makes of inputs that
 // overlap. A node has two arguments beside its schema's: where self lies in its storage.
 #include <algorithm>
-#include <functional>
 #include <optional>
+#include <utility>
 
 #include "lower/positions.h"
 #include "lower/rule.h"
@@ -75,8 +75,7 @@ std::optional<Levels> levels_of(const View& v, const Dims& self_strides) {
   for (size_t d = 0; d < v.sizes.size(); ++d) {
     if (v.sizes[d] > 1 && v.strides[d] > 0) levels.dims.push_back(static_cast<int64_t>(d));
   }
-  std::ranges::stable_sort(levels.dims, std::ranges::greater(),
-                           [&](int64_t d) { return v.strides[d]; });
+  std::ranges::sort(levels.dims, {}, [&](int64_t d) { return std::pair(-v.strides[d], d); });
   int64_t above = 0;
   int64_t rest = v.offset;
   const auto add = [&](int64_t unit, int64_t count, int64_t step) {

@@ -62,14 +62,16 @@ void reserve(const Tensor& tensor) {
   if (tensor.storage().nbytes() < bytes) storage_of(tensor).set_nbytes(bytes);
 }
 
-const Tensor& resize_(const Tensor& self, c10::SymIntArrayRef size,
-                      std::optional<at::MemoryFormat> format) {
+const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size,
+                     std::optional<at::MemoryFormat> format) {
   const at::TensorBase meta = at::detail::empty_meta(ints(size), self.scalar_type(), format);
   self.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides());
   reserve(self);
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): as torch declares it.
   return self;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as torch calls it.
 Tensor& set_storage_at(Tensor& self, at::Storage source, c10::SymInt offset,
                        c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
   TORCH_CHECK(source.device().type() == kDevice,
@@ -145,7 +147,7 @@ void copy_on_device(const Tensor& self, const Tensor& source) {
   write(self, std::move(value));
 }
 
-Tensor& copy_(Tensor& self, const Tensor& source, bool) {
+Tensor& copy(Tensor& self, const Tensor& source, bool) {
   if (self.is_same(source)) return self;
   at::assert_no_internal_overlap(self);
   at::assert_no_partial_overlap(self, source);
@@ -225,7 +227,7 @@ void add_composed_kernels(torch::Library& aten) {
 void add_kernels(torch::Library& aten) {
   aten.impl("empty.memory_format", empty_memory_format);
   aten.impl("empty_strided", empty_strided);
-  aten.impl("resize_", resize_);
+  aten.impl("resize_", resize);
   aten.impl("set_", set_nothing);
   aten.impl("set_.source_Storage", set_storage);
   aten.impl("set_.source_Storage_storage_offset", set_storage_at);
@@ -233,7 +235,7 @@ void add_kernels(torch::Library& aten) {
   aten.impl("as_strided", as_strided);
   aten.impl("view", view_sizes);
   aten.impl("_reshape_alias", reshape_alias);
-  aten.impl("copy_", copy_);
+  aten.impl("copy_", copy);
   aten.impl("_copy_from_and_resize", copy_from_and_resize);
   aten.impl("_local_scalar_dense", local_scalar_dense);
   aten.impl("native_batch_norm", native_batch_norm);

@@ -64,7 +64,7 @@ TraceArgument traced(const c10::IValue& value) {
 
 RecordedCall::RecordedCall(const OpFacts& facts, std::span<const c10::IValue> arguments)
     : facts_(facts), arguments_(arguments) {
-  append(key_, facts.traced);
+  append(key_, reinterpret_cast<uintptr_t>(facts.traced));
   key_.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
   for (size_t i = 0; i < facts.sources.size(); ++i) add(argument(i), i);
 }

@@ -58,6 +58,19 @@ bool has_status(const compile::Compiled& compiled) {
   return !results.empty() && results.back().kind == lower::ProgramResult::Kind::kStatus;
 }
 
+// Whether it is an error of the program's, which a read tells of.
+bool is_failure(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error&) {
+    return true;
+  } catch (const c10::Error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 void run_plan(Plan plan) {
   if (!plan.program) return;
   PendingProgram& p = *plan.program;
@@ -71,11 +84,7 @@ void run_plan(Plan plan) {
       if (!output->is_given()) output->give(std::current_exception());
     }
     // Ctrl-C is the caller's to see.
-    try {
-      throw;
-    } catch (const Error&) {
-    } catch (const c10::Error&) {
-    }
+    if (!is_failure(std::current_exception())) throw;
   }
 }
 
