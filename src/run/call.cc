@@ -75,6 +75,8 @@ size_t count_reads(const std::vector<Argument>& arguments) {
       std::ranges::count(arguments, Argument::Kind::kInput, &Argument::kind));
 }
 
+}  // namespace
+
 std::atomic<int64_t> Stats::* counter(Origin origin) {
   switch (origin) {
     case Origin::kCompiled:
@@ -86,8 +88,6 @@ std::atomic<int64_t> Stats::* counter(Origin origin) {
   }
   fail(Code::kInternal, "no such origin of a program: ", static_cast<int>(origin));
 }
-
-}  // namespace
 
 struct Callable::Call {
   explicit Call(Callable& callable) : use(callable.kept_), buffers(callable.fixed_) {

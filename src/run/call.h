@@ -53,6 +53,8 @@ struct CallMemory {
 
 // Where a call's program came from.
 enum class Origin : uint8_t { kCompiled, kMemory, kDisk };
+// The count of executions whose program came from there.
+std::atomic<int64_t> Stats::* counter(Origin origin);
 
 // An executable with what its calls keep. Any thread may call it; the client and the workers
 // outlive it.

@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "torch/key_bytes.h"
+
 namespace torch_pjrt::lazy {
 namespace {
 
@@ -13,11 +15,6 @@ constexpr size_t kMostKept = 1024;
 auto& kept() {
   static auto& table = *new std::unordered_map<std::string, std::shared_ptr<Array>>;
   return table;
-}
-
-template <class T>
-void append(std::string& key, const T& v) {
-  key.append(reinterpret_cast<const char*>(&v), sizeof v);
 }
 
 // Nothing for a value that isn't of this kind.

@@ -1,14 +1,11 @@
 #include "torch/geometry.h"
 
 #include "lower/order.h"
+#include "torch/key_bytes.h"
 #include "torch/tensor.h"
 
 namespace torch_pjrt::lazy {
 namespace {
-
-void append(std::string& key, int64_t v) {
-  key.append(reinterpret_cast<const char*>(&v), sizeof v);
-}
 
 std::vector<Size> sizes(const at::DimVector& v) { return {v.begin(), v.end()}; }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "torch/key_bytes.h"
 #include "torch/runtime.h"
 #include "torch/storage.h"
 
@@ -14,10 +15,6 @@ namespace {
 auto& programs() {
   static auto& table = *new std::unordered_map<std::string, std::unique_ptr<PendingProgram>>;
   return table;
-}
-
-void append(std::string& key, int32_t v) {
-  key.append(reinterpret_cast<const char*>(&v), sizeof v);
 }
 
 // One group's way into a program.

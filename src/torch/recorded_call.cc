@@ -4,16 +4,12 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "lower/lower.h"
+#include "torch/key_bytes.h"
 #include "torch/storage.h"
 #include "torch/tensor.h"
 
 namespace torch_pjrt::lazy {
 namespace {
-
-template <class T>
-void append(std::string& key, const T& v) {
-  key.append(reinterpret_cast<const char*>(&v), sizeof v);
-}
 
 bool is_wrapped_number(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.unsafeGetTensorImpl()->is_wrapped_number();

@@ -46,12 +46,6 @@ std::list<std::shared_ptr<Check>>& unread() {  // checks that no read has raised
   return instance;
 }
 
-std::atomic<int64_t> run::Stats::* counter(run::Origin origin) {
-  return origin == run::Origin::kCompiled ? &run::Stats::compiles
-         : origin == run::Origin::kDisk   ? &run::Stats::disk_hits
-                                          : &run::Stats::memory_hits;
-}
-
 // The status is the last result of a program that checks values.
 bool has_status(const compile::Compiled& compiled) {
   const auto& results = compiled.program.results;
@@ -148,7 +142,7 @@ std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
   }
   run::Stats& stats = aten::runtime().stats();
   stats.add(&run::Stats::executions);
-  stats.add(counter(compiled.used.exchange(true) ? run::Origin::kMemory : compiled.origin));
+  stats.add(run::counter(compiled.used.exchange(true) ? run::Origin::kMemory : compiled.origin));
   {
     pjrt::Event done = compiled.executable->execute(arguments, {}, results);
     const std::lock_guard lock(started_mutex);
