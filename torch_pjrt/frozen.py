@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import backend, copies, logs, options, plugins, torch_internals
+from . import plugins
 from .errors import failure
 from .package_load import flatten
 from .package_model import Facts, resolve
-from .package_save import Capture, Flat
+from .package_save import Capture, Flat, compiled_by_us
 
 from . import _C  # isort: skip
 
@@ -32,23 +32,7 @@ def freeze(fast: Any, /, *args: Any, **kwargs: Any) -> Any:
     with dynamic=True are many. Else it raises Error (invalid). Constants among the arguments have
     to be equal. Gradients are never recorded.
     """
-    compiled = torch_internals.compiled_module(fast, backend.pjrt)
-    if compiled is None:
-        raise failure(
-            "invalid",
-            what=f"freeze takes what torch.compile(model, backend='pjrt') made of a module, got a "
-            f"{type(fast).__name__}",
-            remedy="put the function into a torch.nn.Module, and compile that",
-        )
-    given = options.parse(None, compiled.options, {})
-    if given.random == "eager":
-        raise failure(
-            "unsupported",
-            what="a model whose random ops run on the host can't be frozen",
-            remedy="compile it without the option random='eager'",
-        )
-    logs.connect()
-    _C.set_copy_report(copies.warn)
+    compiled, given = compiled_by_us(fast, "freeze", "frozen")
     leaves, spec = flatten(args, kwargs)
     flat = Flat(compiled.module, spec)
     with torch.no_grad():

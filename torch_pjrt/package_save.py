@@ -56,23 +56,7 @@ def save(fast: Any, path: str | os.PathLike[str], calls: Sequence[Any]) -> None:
     The file has no weights. Raises Error: "unsupported" for what can't be saved, "io" where the
     file can't be written, and Dynamo's error where the code breaks the graph.
     """
-    compiled = torch_internals.compiled_module(fast, backend.pjrt)
-    if compiled is None:
-        raise failure(
-            "invalid",
-            what=f"save takes what torch.compile(model, backend='pjrt') made of a module, got a "
-            f"{type(fast).__name__}",
-            remedy="put the function into a torch.nn.Module, and compile that",
-        )
-    given = options.parse(None, compiled.options, {})
-    if given.random == "eager":
-        raise failure(
-            "unsupported",
-            what="a model whose random ops run on the host can't be saved",
-            remedy="compile it without the option random='eager'",
-        )
-    logs.connect()
-    _C.set_copy_report(copies.warn)
+    compiled, given = compiled_by_us(fast, "save", "saved")
     saving = _Saving(compiled.module, given, _dynamic(compiled.dynamic, calls))
     if not calls:
         raise failure(
@@ -82,6 +66,31 @@ def save(fast: Any, path: str | os.PathLike[str], calls: Sequence[Any]) -> None:
         for call in calls:
             saving.add(*_arguments(call))
     package_file.write(os.fspath(path), saving.package())
+
+
+def compiled_by_us(
+    fast: Any, verb: str, done: str
+) -> tuple[torch_internals.CompiledModule, options.Options]:
+    """The model in what torch.compile made, with its options, ready to be captured. Raises Error
+    for what can't be `done`, naming the function, `verb`."""
+    compiled = torch_internals.compiled_module(fast, backend.pjrt)
+    if compiled is None:
+        raise failure(
+            "invalid",
+            what=f"{verb} takes what torch.compile(model, backend='pjrt') made of a module, got a "
+            f"{type(fast).__name__}",
+            remedy="put the function into a torch.nn.Module, and compile that",
+        )
+    given = options.parse(None, compiled.options, {})
+    if given.random == "eager":
+        raise failure(
+            "unsupported",
+            what=f"a model whose random ops run on the host can't be {done}",
+            remedy="compile it without the option random='eager'",
+        )
+    logs.connect()
+    _C.set_copy_report(copies.warn)
+    return compiled, given
 
 
 def _arguments(call: Any) -> Call:
