@@ -117,20 +117,24 @@ std::vector<Value> Builder::statement(const std::string& op, std::span<const Val
   text += " : (" + types(operands) + ") -> " +
           (results.size() == 1 ? result_types : "(" + result_types + ")");
 
-  Block& block = blocks_.back();
-  const auto [it, is_new] = block.seen.try_emplace(
-      regions.empty() ? text : relative(text, regions.front().first_id), next_id_);
+  int32_t id = line(text, regions.empty() ? text : relative(text, regions.front().first_id),
+                    results.size());
   std::vector<Value> values;
-  for (const Type& type : results) {
-    values.push_back({it->second + static_cast<int32_t>(values.size()), type});
-  }
+  for (const Type& type : results) values.push_back({id++, type});
+  return values;
+}
+
+int32_t Builder::line(const std::string& text, const std::string& key, size_t num_results) {
+  Block& block = blocks_.back();
+  const auto [it, is_new] = block.seen.try_emplace(key, next_id_);
   if (is_new) {
-    next_id_ += static_cast<int32_t>(values.size());
+    std::vector<Value> results;
+    for (size_t k = 0; k < num_results; ++k) results.push_back({next_id_++, {}});
     block.text += indentation(blocks_.size());
-    if (!values.empty()) block.text += names(values) + " = ";
+    if (!results.empty()) block.text += names(results) + " = ";
     block.text += text + "\n";
   }
-  return values;
+  return it->second;
 }
 
 Value Builder::one(const std::string& op, std::span<const Value> operands,
@@ -194,6 +198,15 @@ Value Builder::iota(int64_t dim, const Type& type) {
   require(dim >= 0 && dim < type.rank() && type.dtype != DType::kBool, "iota", {}, "dim ", dim,
           " of ", to_string(type));
   return one("iota", {}, {{"iota_dimension", i64(dim)}}, type);
+}
+
+Value Builder::zero_at_run_time(DType dtype) {
+  const std::string replica = "\"stablehlo.replica_id\"() : () -> tensor<ui32>";
+  const int32_t id = line(replica, replica, 1);
+  const Type type{dtype, {}};
+  const std::string converted =
+      str("\"stablehlo.convert\"(%", id, ") : (tensor<ui32>) -> ", tensor(type));
+  return {line(converted, converted, 1), type};
 }
 
 }  // namespace torch_pjrt::hlo

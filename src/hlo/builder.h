@@ -134,6 +134,9 @@ class Builder {
   Value constant(std::complex<double> value, const Type& type);
   Value constant_list(std::span<const int64_t> values, DType dtype);  // rank 1
   Value iota(int64_t dim, const Type& type);
+  // A 0-d zero that the compiler can't know to be one: the number of the replica, of which a program
+  // here has a single one.
+  Value zero_at_run_time(DType dtype);
 
   // Operands are of one type, except those of select (a predicate first) and clamp (least, value,
   // greatest), where predicate and bounds may be 0-d. Of the type of the operands are all results
@@ -224,6 +227,8 @@ class Builder {
   std::vector<Value> statement(const std::string& op, std::span<const Value> operands,
                                const Attributes& attributes, std::span<const Type> results,
                                std::span<const RegionText> regions = {});
+  // Appends `text`, unless a line with that key is there: the first of its results' ids.
+  int32_t line(const std::string& text, const std::string& key, size_t num_results);
   Value one(const std::string& op, std::span<const Value> operands, const Attributes& attributes,
             Type result, std::span<const RegionText> regions = {});
   // The text of a region of `op`; its body has to return values of the types `results`.

@@ -390,7 +390,7 @@ Tensor Call::reduce(Op op, const Tensor& t, const hlo::Value& init,
   const std::vector<int64_t> positions = positions_of(axes, t.order);
   const bool is_extreme = op == Op::kMaximum || op == Op::kMinimum;
   if (is_extreme && is_floating(t.dtype()) && options().platform == "cpu") {
-    for (const int64_t p : positions) value = fewer(build(), op, value, p);
+    for (const int64_t p : positions) value = fewer(build(), options(), op, value, p);
   }
   return {build().reduce(op, value, init, positions), without(t.order, axes)};
 }

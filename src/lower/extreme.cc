@@ -24,11 +24,24 @@ hlo::Value neutral(const Call& c, Op op, DType dtype) {
   return c.build().constant(is_max ? -greatest - 1 : greatest, type);
 }
 
+hlo::Value extreme_of(hlo::Builder& b, const Options& options, Op op, const hlo::Value& x,
+                      const hlo::Value& y) {
+  if (options.platform != "cpu" || !is_floating(x.type.dtype)) return b.elementwise(op, {x, y});
+  // NaN compares false, so that of `x` stays.
+  const auto inside = op == Op::kMaximum ? hlo::Direction::kLt : hlo::Direction::kGt;
+  const hlo::Value beyond = b.elementwise(Op::kSelect, {b.compare(inside, x, y), y, x});
+  return b.elementwise(Op::kSelect, {b.compare(hlo::Direction::kNe, y, y), y, beyond});
+}
+
+Tensor extreme_of(const Call& c, Op op, const Tensor& x, const Tensor& y) {
+  return {extreme_of(c.build(), c.options(), op, x.value, y.value), x.order};
+}
+
 Tensor reduce_extreme(const Call& c, Op op, const Tensor& t, const std::vector<int64_t>& axes) {
   return c.reduce(op, t, neutral(c, op, t.dtype()), axes);
 }
 
-hlo::Value fewer(hlo::Builder& b, Op op, hlo::Value v, int64_t position) {
+hlo::Value fewer(hlo::Builder& b, const Options& options, Op op, hlo::Value v, int64_t position) {
   while (v.type.dims[position] > kFew) {
     const int64_t size = v.type.dims[position];
     const int64_t half = (size + 1) / 2;
@@ -40,7 +53,7 @@ hlo::Value fewer(hlo::Builder& b, Op op, hlo::Value v, int64_t position) {
     // Of an odd number the one in the middle is in both.
     start[position] = size - half;
     limit[position] = size;
-    v = b.elementwise(op, {first, b.slice(v, start, limit, steps)});
+    v = extreme_of(b, options, op, first, b.slice(v, start, limit, steps));
   }
   return v;
 }

@@ -4,6 +4,8 @@
 #include <numbers>
 
 #include "lower/check.h"
+#include "lower/exact.h"
+#include "lower/extreme.h"
 #include "lower/rule.h"
 
 namespace torch_pjrt::lower {
@@ -35,7 +37,8 @@ Results scaled(const Call& c) {
 
 Results multiply(const Call& c) {
   const Tensor a = c.aligned(0);
-  return c.emit(a.dtype() == DType::kBool ? Op::kAnd : Op::kMultiply, {a, c.aligned(1)});
+  const Tensor b = c.aligned(1);
+  return a.dtype() == DType::kBool ? c.emit(Op::kAnd, {a, b}) : exact_product(c, a, b);
 }
 
 // Whether the remainder `r` of a division by `b` rounded to zero has to move by one divisor, to
@@ -154,9 +157,9 @@ Results power(const Call& c) {
   if (e == 1) return base;
   if (e == -1) return inverse_of(base);
   const Tensor square = times(base, base);
-  if (e == 2) return square;
   if (e == -2) return inverse_of(square);
-  return e == 3 ? times(square, base) : times(square, square);
+  if (e == 2) return exact_product(c, base, base);
+  return exact_product(c, square, e == 3 ? base : square);
 }
 
 // Rounding of floating-point numbers; an integer is what it is.
@@ -207,6 +210,11 @@ Results isinf(const Call& c) {
   return c.compare(hlo::Direction::kEq, c.emit(Op::kAbs, {x}), infinity);
 }
 
+template <Op op>
+Results extreme(const Call& c) {
+  return extreme_of(c, op, c.aligned(0), c.aligned(1));
+}
+
 // The larger or smaller one, a number before NaN.
 template <Op op>
 Results number_first(const Call& c) {
@@ -217,7 +225,7 @@ Results number_first(const Call& c) {
   return c.select(is_nan(c, a), b, c.select(is_nan(c, b), a, extreme));
 }
 
-Results relu(const Call& c) { return c.emit(Op::kMaximum, {c.aligned(0), c.splat(0)}); }
+Results relu(const Call& c) { return extreme_of(c, Op::kMaximum, c.aligned(0), c.splat(0)); }
 
 // XLA's erf of f32 stays an ulp short of 1, and half of infinity times that is no NaN.
 Tensor error_function(const Call& c, const Tensor& x) {
@@ -251,8 +259,8 @@ Results where(const Call& c) {
 
 Results clamp(const Call& c) {
   Tensor x = c.aligned(0);
-  if (!c.is_none("min")) x = c.emit(Op::kMaximum, {x, c.aligned("min")});
-  if (!c.is_none("max")) x = c.emit(Op::kMinimum, {x, c.aligned("max")});
+  if (!c.is_none("min")) x = extreme_of(c, Op::kMaximum, x, c.aligned("min"));
+  if (!c.is_none("max")) x = extreme_of(c, Op::kMinimum, x, c.aligned("max"));
   return x;
 }
 
@@ -310,8 +318,8 @@ constexpr Entry kRules[] = {
     {"aten::logical_not", logical_not},
     {"aten::logical_or", logical<Op::kOr>},
     {"aten::logical_xor", logical<Op::kXor>},
-    {"aten::maximum", binary<Op::kMaximum>},
-    {"aten::minimum", binary<Op::kMinimum>},
+    {"aten::maximum", extreme<Op::kMaximum>},
+    {"aten::minimum", extreme<Op::kMinimum>},
     {"aten::mul.Scalar", multiply},
     {"aten::mul.Tensor", multiply},
     {"aten::neg", unary<Op::kNegate>},

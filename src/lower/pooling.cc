@@ -1,6 +1,8 @@
 // Pooling over windows: maxima with their indices, averages.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "lower/extreme.h"
 #include "lower/rule.h"
@@ -49,8 +51,49 @@ struct Pooling {
   }
 };
 
+// So many elements of a window are compared one by one.
+constexpr int64_t kFewElements = 16;
+
+// The element at `at` of each window of `t`, which is padded.
+hlo::Value nth_elements(hlo::Builder& b, const hlo::Value& t, const hlo::Window& window,
+                        const std::vector<int64_t>& at, const Dims& windows) {
+  Dims start, limit;
+  for (size_t d = 0; d < windows.size(); ++d) {
+    start.push_back(at[d] * window.window_dilations[d]);
+    limit.push_back(start[d] + (windows[d] - 1) * window.strides[d] + 1);
+  }
+  return b.slice(t, start, limit, window.strides);
+}
+
+// The maxima as those of shifted images, which XLA's CPU compiler vectorises.
+hlo::Value maxima_of_shifted(const Call& c, const hlo::Value& t, const hlo::Window& window,
+                             const Dims& windows) {
+  hlo::Builder& b = c.build();
+  const hlo::Value least = neutral(c, Op::kMaximum, t.type.dtype);
+  const hlo::Value padded =
+      b.pad(t, least, window.low, window.high, std::vector<int64_t>(windows.size(), 0));
+  std::vector<int64_t> at(windows.size(), 0);
+  hlo::Value most = nth_elements(b, padded, window, at, windows);
+  const auto next = [&] {
+    for (size_t d = at.size(); d-- > 0; at[d] = 0) {
+      if (++at[d] < window.sizes[d]) return true;
+    }
+    return false;
+  };
+  while (next()) {
+    most = extreme_of(b, c.options(), Op::kMaximum, most,
+                      nth_elements(b, padded, window, at, windows));
+  }
+  return most;
+}
+
 Tensor maxima(const Call& c, const Tensor& t, const hlo::Window& window) {
   hlo::Builder& b = c.build();
+  const int64_t elements = std::accumulate(window.sizes.begin(), window.sizes.end(), int64_t{1},
+                                           std::multiplies<>());
+  const Type& result = c.result();
+  if (c.options().platform == "cpu" && elements <= kFewElements && result.num_elements() > 0)
+    return {maxima_of_shifted(c, t.value, window, permute(result.dims, t.order)), t.order};
   const hlo::Value least = neutral(c, Op::kMaximum, t.dtype());
   const auto greater = [&b](std::span<const hlo::Value> v) -> std::vector<hlo::Value> {
     return {b.elementwise(Op::kMaximum, v)};
