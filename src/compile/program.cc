@@ -17,9 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A smaller weight is laid out anew by the program: to look at a copy costs as much.
-constexpr int64_t kLeastRelaidBytes = 16 << 10;
-
 lower::Order order_of(const Graph& graph, size_t input, const Dims& dims, const Dims& strides) {
   if (const auto order = lower::dense_order(dims, strides)) return *order;
   fail(Code::kInternal, "input ", input, " (", graph.inputs[input].name, ") isn't dense: dims ",
@@ -328,7 +325,8 @@ lower::Signature Program::relaid(lower::Signature signature, const Device& devic
     const Input& input = graph_->inputs[i];
     if (!input.is_weight || !preferred[i]) continue;
     const Type type{input.type.dtype, evaluate(graph_->exprs, input.type.dims, signature.symbols)};
-    if (type.num_bytes() >= kLeastRelaidBytes) signature.input_orders[i] = *preferred[i];
+    if (type.num_bytes() >= preferred[i]->least_bytes)
+      signature.input_orders[i] = preferred[i]->order;
   }
   return signature;
 }

@@ -117,8 +117,8 @@ std::vector<Value> Builder::statement(const std::string& op, std::span<const Val
   text += " : (" + types(operands) + ") -> " +
           (results.size() == 1 ? result_types : "(" + result_types + ")");
 
-  int32_t id = line(text, regions.empty() ? text : relative(text, regions.front().first_id),
-                    results.size());
+  int32_t id =
+      line(text, regions.empty() ? text : relative(text, regions.front().first_id), results.size());
   std::vector<Value> values;
   for (const Type& type : results) values.push_back({id++, type});
   return values;

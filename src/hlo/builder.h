@@ -134,8 +134,8 @@ class Builder {
   Value constant(std::complex<double> value, const Type& type);
   Value constant_list(std::span<const int64_t> values, DType dtype);  // rank 1
   Value iota(int64_t dim, const Type& type);
-  // A 0-d zero that the compiler can't know to be one: the number of the replica, of which a program
-  // here has a single one.
+  // A 0-d zero that the compiler can't know to be one: the number of the replica, of which a
+  // program here has a single one.
   Value zero_at_run_time(DType dtype);
 
   // Operands are of one type, except those of select (a predicate first) and clamp (least, value,

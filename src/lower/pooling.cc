@@ -89,8 +89,8 @@ hlo::Value maxima_of_shifted(const Call& c, const hlo::Value& t, const hlo::Wind
 
 Tensor maxima(const Call& c, const Tensor& t, const hlo::Window& window) {
   hlo::Builder& b = c.build();
-  const int64_t elements = std::accumulate(window.sizes.begin(), window.sizes.end(), int64_t{1},
-                                           std::multiplies<>());
+  const int64_t elements =
+      std::accumulate(window.sizes.begin(), window.sizes.end(), int64_t{1}, std::multiplies<>());
   const Type& result = c.result();
   if (c.options().platform == "cpu" && elements <= kFewElements && result.num_elements() > 0)
     return {maxima_of_shifted(c, t.value, window, permute(result.dims, t.order)), t.order};

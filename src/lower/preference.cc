@@ -6,6 +6,11 @@
 namespace torch_pjrt::lower {
 namespace {
 
+// To look at a copy of a weight costs as much as to lay out a smaller one anew. A depthwise
+// convolution gains by the size of its images.
+constexpr int64_t kLeastBytes = 16 << 10;
+constexpr int64_t kLeastDepthwiseBytes = 256;
+
 const Arg* find(const Node& node, std::string_view name) {
   const auto it = std::ranges::find(node.args, name, &NamedArg::name);
   return it == node.args.end() ? nullptr : &it->arg;
@@ -25,12 +30,11 @@ bool is_one(const Node& node, std::string_view name) {
   return size && is_one(*size);
 }
 
-// Window first, then channels in, then out.
-Order kernel_order(size_t rank) {
+// Window first, then the channels, which are dims 0 (out) and 1 (in).
+Order kernel_order(const SymType& kernel, const Order& channels) {
   Order order;
-  for (size_t d = 2; d < rank; ++d) order.push_back(static_cast<int64_t>(d));
-  order.push_back(1);
-  order.push_back(0);
+  for (size_t d = 2; d < kernel.dims.size(); ++d) order.push_back(static_cast<int64_t>(d));
+  order.insert(order.end(), channels.begin(), channels.end());
   return order;
 }
 
@@ -50,12 +54,21 @@ std::optional<Order> permutation(const Node& node) {
 // What a node wants of one of its arguments; nothing of all others.
 struct Wish {
   std::string_view argument;
-  std::optional<Order> order;
+  std::optional<Preference> preference;
 };
 
 class Preferences {
  public:
-  explicit Preferences(const Graph& graph) : wishes_(static_cast<size_t>(graph.num_values)) {
+  explicit Preferences(const Graph& graph)
+      : wishes_(static_cast<size_t>(graph.num_values)),
+        types_(static_cast<size_t>(graph.num_values)) {
+    for (const Input& input : graph.inputs) {
+      if (input.kind == Input::Kind::kTensor) types_[input.value] = &input.type;
+    }
+    for (const Node& node : graph.nodes) {
+      for (size_t k = 0; k < node.results.size(); ++k)
+        types_[node.first_result + static_cast<ValueId>(k)] = &node.results[k];
+    }
     for (const Output& o : graph.outputs) {
       if (o.kind == Output::Kind::kValue) add(o.value, std::nullopt);
     }
@@ -68,31 +81,40 @@ class Preferences {
   }
 
   // What all its readers want.
-  std::optional<Order> of(ValueId id) const {
+  std::optional<Preference> of(ValueId id) const {
     return wishes_[id].size() == 1 ? *wishes_[id].begin() : std::nullopt;
   }
 
  private:
-  void add(ValueId id, const std::optional<Order>& order) { wishes_[id].insert(order); }
+  void add(ValueId id, const std::optional<Preference>& p) { wishes_[id].insert(p); }
+
+  std::optional<Preference> of_kernel(const Node& node) const {
+    const Arg* weight = find(node, "weight");
+    const auto* ref = weight ? std::get_if<ValueRef>(&weight->v) : nullptr;
+    const SymType* kernel = ref ? types_[ref->id] : nullptr;
+    if (!kernel || !is_false(node, "transposed")) return std::nullopt;
+    if (is_one(node, "groups")) return Preference{kernel_order(*kernel, {1, 0}), kLeastBytes};
+    if (!is_one(kernel->dims[1])) return std::nullopt;
+    return Preference{kernel_order(*kernel, {0, 1}), kLeastDepthwiseBytes};
+  }
 
   Wish wish(const Node& node) const {
-    if (node.op == "aten::convolution" && is_false(node, "transposed") && is_one(node, "groups"))
-      return {"weight", kernel_order(node.results[0].dims.size())};
+    if (node.op == "aten::convolution") return {"weight", of_kernel(node)};
     // One row is multiplied as fast in either order.
     if ((node.op == "aten::mm" || node.op == "aten::addmm") && !is_one(node.results[0].dims[0]))
-      return {"mat2", Order{0, 1}};
+      return {"mat2", Preference{{0, 1}, kLeastBytes}};
     const std::optional<Order> moved = permutation(node);
-    const std::optional<Order> wanted = moved ? of(node.first_result) : std::nullopt;
+    const std::optional<Preference> wanted = moved ? of(node.first_result) : std::nullopt;
     if (!wanted) return {};
-    Order order;
-    for (const int64_t d : *wanted) order.push_back((*moved)[d]);
-    return {"self", order};
+    Preference here{{}, wanted->least_bytes};
+    for (const int64_t d : wanted->order) here.order.push_back((*moved)[d]);
+    return {"self", here};
   }
 
   void visit(const Node& node) {
     const Wish wished = wish(node);
     for (const NamedArg& a : node.args)
-      read(a.arg, a.name == wished.argument ? wished.order : std::nullopt);
+      read(a.arg, a.name == wished.argument ? wished.preference : std::nullopt);
     for (const Region& region : node.regions) read_all(region);
   }
 
@@ -105,20 +127,22 @@ class Preferences {
     }
   }
 
-  void read(const Arg& arg, const std::optional<Order>& order) {
-    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) add(ref->id, order);
+  void read(const Arg& arg, const std::optional<Preference>& p) {
+    if (const auto* ref = std::get_if<ValueRef>(&arg.v)) add(ref->id, p);
     if (const auto* list = std::get_if<ArgList>(&arg.v)) {
       for (const Arg& item : *list) read(item, std::nullopt);
     }
   }
 
-  std::vector<std::set<std::optional<Order>>> wishes_;
+  std::vector<std::set<std::optional<Preference>>> wishes_;
+  std::vector<const SymType*> types_;  // none of what only regions know
 };
 
 }  // namespace
 
-std::vector<std::optional<Order>> preferred_orders(const Graph& graph, const Options& options) {
-  std::vector<std::optional<Order>> orders(graph.inputs.size());
+std::vector<std::optional<Preference>> preferred_orders(const Graph& graph,
+                                                        const Options& options) {
+  std::vector<std::optional<Preference>> orders(graph.inputs.size());
   if (options.platform != "cpu") return orders;
   const Preferences preferences(graph);
   for (size_t i = 0; i < orders.size(); ++i) {

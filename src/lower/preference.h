@@ -1,6 +1,8 @@
 // Which memory order of an input the platform reads best.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -10,10 +12,18 @@
 
 namespace torch_pjrt::lower {
 
+struct Preference {
+  Order order;
+  int64_t least_bytes;  // a smaller input isn't worth a copy in that order
+
+  auto operator<=>(const Preference&) const = default;
+};
+
 // For each graph input the order in which all that read it want it; none where it doesn't matter or
 // they differ. XLA's CPU plugin lays out a convolution's kernel window first, then the channels in,
 // then those out, and the second operand of a product of matrices as the schema has it; it does so
-// at each call for what comes in another order.
-std::vector<std::optional<Order>> preferred_orders(const Graph& graph, const Options& options);
+// at each call for what comes in another order. A depthwise convolution reads its kernel element by
+// element, each of all channels.
+std::vector<std::optional<Preference>> preferred_orders(const Graph& graph, const Options& options);
 
 }  // namespace torch_pjrt::lower

@@ -32,7 +32,8 @@ class PreferenceTest : public testing::Test {
   }
   ValueId t(ValueId x) { return node("aten::t", {{"self", {ValueRef{x}}}}, {5, 8}); }
   std::optional<Order> preferred(int32_t index, const Options& options = {}) {
-    return preferred_orders(graph_, options)[index];
+    const auto preference = preferred_orders(graph_, options)[index];
+    return preference ? std::optional(preference->order) : std::nullopt;
   }
 
   Graph graph_;
@@ -52,6 +53,15 @@ TEST_F(PreferenceTest, OfAGroupedOrTransposedConvolutionNothing) {
   convolution(x, input({8, 2, 3, 3}), false, 2);
   EXPECT_EQ(preferred(1), std::nullopt);
   EXPECT_EQ(preferred(2), std::nullopt);
+}
+
+TEST_F(PreferenceTest, ADepthwiseKernelsElementsGoFirstAndSmallOnesPay) {
+  const ValueId x = input({1, 8, 6, 6});
+  convolution(x, input({8, 1, 3, 3}), false, 8);
+  convolution(x, input({8, 8, 3, 3}));
+  EXPECT_EQ(preferred(1), (Order{2, 3, 0, 1}));
+  const auto all = preferred_orders(graph_, {});
+  EXPECT_LT(all[1]->least_bytes, all[2]->least_bytes);
 }
 
 TEST_F(PreferenceTest, AProductsSecondOperandSeenThroughViews) {
