@@ -120,18 +120,22 @@ def peer_capture(spec: Spec, shapes: int, imports_s: float) -> dict[str, Any]:
 
 
 def host_calls(spec: Spec, shapes: int) -> dict[str, Any]:
-    """Seconds of a call on the null device: of all sizes in turn, and of a static program."""
-    model = spec.build(SEED)
+    """Seconds of a call on the null device: of all sizes in turn, and as often of the middle one by
+    a static program. They alternate, and neither was compiled after a reset of Dynamo, whose traces
+    slow down what is compiled next."""
     inputs = make_inputs(spec, shapes)
+    middle = [inputs[shapes // 2]] * shapes
     options: dict[str, Any] = {"plugin": "fake", "disk_cache": False}
-    static = torch.compile(model, backend="pjrt", dynamic=False, options=options)
-    static_inputs = inputs[:1] * shapes
-    _timed(static, static_inputs)
-    static_s = _per_call(static, static_inputs)
-    torch._dynamo.reset()
-    fast = torch.compile(model, backend="pjrt", dynamic=True, options=options)
-    _timed(fast, inputs)
-    return {"static_s": static_s, "dynamic_s": _per_call(fast, inputs)}
+    compiled = [
+        torch.compile(spec.build(SEED), backend="pjrt", dynamic=dynamic, options=options)
+        for dynamic in (False, True)
+    ]
+    calls = list(zip(compiled, (middle, inputs), strict=True))
+    for call, arguments in calls:
+        _timed(call, arguments)
+    rounds = [[_timed(call, arguments)[0] for call, arguments in calls] for _ in range(ROUNDS)]
+    static_s, dynamic_s = (statistics.median(times) / shapes for times in zip(*rounds, strict=True))
+    return {"static_s": static_s, "dynamic_s": dynamic_s}
 
 
 def main(arguments: Sequence[str], imports_s: float) -> None:
