@@ -22,17 +22,14 @@ std::shared_ptr<Storage> PJRT_Buffer::storage() const {
 
 std::shared_ptr<Storage> PJRT_Buffer::take() {
   const std::lock_guard lock(mutex_);
+  is_deleted_ = true;
   return std::exchange(storage_, nullptr);
 }
 
 void PJRT_Buffer::set_storage(std::shared_ptr<Storage> storage) {
   const std::lock_guard lock(mutex_);
   storage_ = std::move(storage);
-}
-
-bool PJRT_Buffer::is_deleted() const {
-  const std::lock_guard lock(mutex_);
-  return !storage_;
+  is_deleted_ = !storage_;
 }
 
 namespace torch_pjrt::fake {
@@ -61,7 +58,7 @@ bool is_dense(const PJRT_Client_BufferFromHostBuffer_Args& args) {
 }
 
 void copy_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
-  const size_t size = args.src->shape.num_bytes();
+  const size_t size = args.src->num_bytes;
   if (!is_row_major(args.host_layout, args.src->shape.dims.size())) {
     fail(PJRT_Error_Code_UNIMPLEMENTED, "fake plugin: host layouts other than row-major");
   }
@@ -124,7 +121,7 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
     buffer->set_storage(
         std::make_shared<Storage>(const_cast<void*>(args.data), writable, released));
   } else {
-    const size_t size = buffer->shape.num_bytes();
+    const size_t size = buffer->num_bytes;
     auto storage = std::make_shared<Storage>(size, own_memory);
     if (size != 0) std::memcpy(storage->data(), args.data, size);
     buffer->set_storage(std::move(storage));
@@ -150,7 +147,7 @@ void add_buffer_functions(Table& table) {
     args.num_dims = args.buffer->shape.dims.size();
   });
   table.add<&PJRT_Api::PJRT_Buffer_OnDeviceSizeInBytes>(
-      [](auto& args) { args.on_device_size_in_bytes = args.buffer->shape.num_bytes(); });
+      [](auto& args) { args.on_device_size_in_bytes = args.buffer->num_bytes; });
   table.add<&PJRT_Api::PJRT_Buffer_Device>(
       [](auto& args) { args.device = args.buffer->client()->device_list.front(); });
   table.add<&PJRT_Api::PJRT_Buffer_Memory>(

@@ -3,6 +3,7 @@
 
 #include <pjrt_c_api.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -52,18 +53,22 @@ class Storage {
 
 struct PJRT_Buffer : torch_pjrt::fake::Object {
   PJRT_Buffer(PJRT_Client* client, const torch_pjrt::fake::Shape& shape)
-      : Object(torch_pjrt::fake::Kind::kBuffer, client), shape(shape) {}
+      : Object(torch_pjrt::fake::Kind::kBuffer, client),
+        shape(shape),
+        num_bytes(shape.num_bytes()) {}
 
   const torch_pjrt::fake::Shape shape;
+  const size_t num_bytes;
 
   // Throws a Failure if the memory was deleted or donated; a strict client ends the process.
   std::shared_ptr<torch_pjrt::fake::Storage> storage() const;
   // The same, and takes the memory away; null instead of a Failure.
   std::shared_ptr<torch_pjrt::fake::Storage> take();
   void set_storage(std::shared_ptr<torch_pjrt::fake::Storage> storage);
-  bool is_deleted() const;
+  bool is_deleted() const { return is_deleted_; }
 
  private:
+  std::atomic<bool> is_deleted_ = true;  // what storage_ says, without the lock
   mutable std::mutex mutex_;
   std::shared_ptr<torch_pjrt::fake::Storage> storage_;  // null when deleted or donated
 };

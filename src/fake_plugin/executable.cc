@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fake_plugin/buffer.h"
 #include "fake_plugin/client.h"
@@ -89,26 +92,28 @@ void check_arguments(const Program& program, const PJRT_LoadedExecutable_Execute
   }
   for (size_t i = 0; i < args.num_args; ++i) {
     const PJRT_Buffer& argument = *args.argument_lists[0][i];
-    argument.storage();
-    const size_t size = argument.shape.num_bytes();
-    const size_t expected = program.parameters[i].num_bytes();
-    if (size != expected) {
-      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", i, " has ", size,
-           " bytes, the program wants ", expected);
+    if (argument.is_deleted()) argument.storage();  // throws
+    const size_t expected = program.parameter_bytes[i];
+    if (argument.num_bytes != expected) {
+      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", i, " has ",
+           argument.num_bytes, " bytes, the program wants ", expected);
     }
   }
 }
 
 // Throws if a buffer that is to be donated is passed twice.
 void check_donation(const Program& program, const PJRT_LoadedExecutable_Execute_Args& args) {
-  PJRT_Buffer* const* arguments = args.argument_lists[0];
-  std::vector<PJRT_Buffer*> sorted(arguments, arguments + args.num_args);
-  std::sort(sorted.begin(), sorted.end());
+  const std::span arguments(args.argument_lists[0], args.num_args);
+  std::vector<std::pair<PJRT_Buffer*, size_t>> donated;
   for (const std::optional<size_t>& donor : program.donors) {
-    if (!donor || !may_donate(*args.options, *donor)) continue;
-    const auto same = std::equal_range(sorted.begin(), sorted.end(), arguments[*donor]);
-    if (same.second - same.first > 1) {
-      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", *donor,
+    if (donor && may_donate(*args.options, *donor)) donated.emplace_back(arguments[*donor], *donor);
+  }
+  std::ranges::sort(donated);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    for (const auto& [_, donor] : std::ranges::equal_range(donated, arguments[i], {},
+                                                           &decltype(donated)::value_type::first)) {
+      if (donor == i) continue;
+      fail(PJRT_Error_Code_INVALID_ARGUMENT, "fake plugin: argument ", donor,
            " is donated and passed a second time");
     }
   }

@@ -321,6 +321,11 @@ size_t Shape::num_bytes() const {
   return static_cast<size_t>(count) * element_size(type);
 }
 
-Program parse_program(std::string_view text) { return Parser(text).parse(); }
+Program parse_program(std::string_view text) {
+  Program program = Parser(text).parse();
+  for (const Shape& parameter : program.parameters)
+    program.parameter_bytes.push_back(parameter.num_bytes());
+  return program;
+}
 
 }  // namespace torch_pjrt::fake

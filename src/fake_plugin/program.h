@@ -26,6 +26,7 @@ std::string text(const Shape& shape);
 
 struct Program {
   std::vector<Shape> parameters;
+  std::vector<size_t> parameter_bytes;
   std::vector<Shape> results;
   // For each result, the parameter that gives its memory to it.
   std::vector<std::optional<size_t>> donors;
