@@ -30,29 +30,10 @@ class ConvolutionGradient {
 
   Tensor input() const { return is_transposed_ ? narrow_from_wide() : wide_from_narrow(); }
 
-  // The window is moved over the wide image once per element of the weight's own window.
   Tensor weight() const {
-    hlo::Convolution conv = images();
-    conv.input_batch = at()[1];
-    conv.input_feature = at()[0];
-    conv.kernel_input_feature = at()[0];
-    conv.kernel_output_feature = at()[1];
-    conv.kernel_spatial = conv.input_spatial;
-    conv.strides = dilation_;
-    conv.lhs_dilation.assign(rank_ - 2, 1);
-    conv.rhs_dilation = stride_;
-    conv.batch_group_count = groups_;
-    pad_wide(conv);
-    // The result is laid out [wide channels, window.., narrow channels].
-    Order order = row_major(rank_);
-    order.erase(order.begin());
-    order.push_back(0);
-    const Order in = inverse(order);
-    conv.output_batch = in[1];
-    conv.output_feature = in[0];
-    conv.output_spatial.clear();
-    for (int64_t d = 2; d < rank_; ++d) conv.output_spatial.push_back(in[d]);
-    return {c_.build().convolution(wide_.value, narrow_.value, conv, dtype()), order};
+    const Dims& dims = weight_.dims();
+    return kernel_gradient(c_.build(), c_.options(), wide_.value, narrow_.value, from_wide(),
+                           Dims(dims.begin() + 2, dims.end()), dtype());
   }
 
   Tensor bias() const {
@@ -92,14 +73,19 @@ class ConvolutionGradient {
     return conv;
   }
 
-  Tensor narrow_from_wide() const {
+  hlo::Convolution from_wide() const {
     hlo::Convolution conv = images();
     conv.strides = stride_;
     conv.lhs_dilation.assign(rank_ - 2, 1);
     conv.rhs_dilation = dilation_;
     conv.feature_group_count = groups_;
     pad_wide(conv);
-    return {convolve(c_.build(), c_.options(), wide_.value, weight_.value, conv, dtype()), order_};
+    return conv;
+  }
+
+  Tensor narrow_from_wide() const {
+    return {convolve(c_.build(), c_.options(), wide_.value, weight_.value, from_wide(), dtype()),
+            order_};
   }
 
   // Each narrow element reaches a window of the wide image: the reversed window moves over the

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "lower/sum.h"
+
 namespace torch_pjrt::lower {
 namespace {
 
@@ -18,6 +20,12 @@ constexpr int64_t kMaxDepthwiseWindow = 64;
 constexpr int64_t kBlockChannels = 32;
 // More blocks make too long a program.
 constexpr int64_t kMaxBlocks = 64;
+// A longer row of an image is added up in stages.
+constexpr int64_t kMaxRow = 256;
+
+int64_t product(const Dims& dims) {
+  return std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+}
 
 struct Sizes {
   int64_t in, out;  // channels
@@ -30,9 +38,7 @@ struct Sizes {
         rank(input.type.rank()) {
     for (const int64_t d : conv.kernel_spatial) window.push_back(kernel.type.dims[d]);
   }
-  int64_t window_size() const {
-    return std::accumulate(window.begin(), window.end(), int64_t{1}, std::multiplies<>());
-  }
+  int64_t window_size() const { return product(window); }
 };
 
 bool has_one_layout(const Convolution& conv) {
@@ -76,6 +82,23 @@ Value repeated(Builder& b, const Value& image, int64_t feature, int64_t times) {
   return b.reshape(b.broadcast(image, dims, at), joined);
 }
 
+// The elements of a padded image that element `k` of the window meets, one for each of the result.
+Value met(Builder& b, const Value& image, const Convolution& conv, const Dims& window, int64_t k) {
+  Dims start(image.type.dims.size(), 0);
+  Dims limit = image.type.dims;
+  Dims strides(limit.size(), 1);
+  for (size_t s = window.size(); s-- > 0;) {
+    const int64_t d = conv.input_spatial[s];
+    const int64_t reach = (window[s] - 1) * conv.rhs_dilation[s] + 1;
+    const int64_t steps = (image.type.dims[d] - reach) / conv.strides[s];
+    start[d] = k % window[s] * conv.rhs_dilation[s];
+    limit[d] = start[d] + steps * conv.strides[s] + 1;
+    strides[d] = conv.strides[s];
+    k /= window[s];
+  }
+  return b.slice(image, start, limit, strides);
+}
+
 Value depthwise(Builder& b, const Value& input, const Value& kernel, const Convolution& conv,
                 DType dtype) {
   const Sizes sizes(input, kernel, conv);
@@ -83,22 +106,9 @@ Value depthwise(Builder& b, const Value& input, const Value& kernel, const Convo
   const Value weights = by_element(b, b.convert(kernel, dtype), conv, sizes);
   const Value image =
       padded(b, repeated(b, b.convert(input, dtype), feature, sizes.out / sizes.in), conv);
-  Dims start(sizes.rank, 0);
-  Dims limit = image.type.dims;
-  Dims strides(sizes.rank, 1);
   std::optional<Value> sum;
   for (int64_t k = 0; k < sizes.window_size(); ++k) {
-    int64_t rest = k;
-    for (size_t s = sizes.window.size(); s-- > 0;) {
-      const int64_t d = conv.input_spatial[s];
-      const int64_t reach = (sizes.window[s] - 1) * conv.rhs_dilation[s] + 1;
-      const int64_t steps = (image.type.dims[d] - reach) / conv.strides[s];
-      start[d] = rest % sizes.window[s] * conv.rhs_dilation[s];
-      limit[d] = start[d] + steps * conv.strides[s] + 1;
-      strides[d] = conv.strides[s];
-      rest /= sizes.window[s];
-    }
-    const Value shifted = b.slice(image, start, limit, strides);
+    const Value shifted = met(b, image, conv, sizes.window, k);
     const Value weight =
         b.reshape(b.slice(weights, {k, 0}, {k + 1, sizes.out}, {1, 1}), {sizes.out});
     const Value term =
@@ -109,8 +119,8 @@ Value depthwise(Builder& b, const Value& input, const Value& kernel, const Convo
 }
 
 // How many groups a block has, or 0 if blocks don't pay.
-int64_t groups_of_block(const Sizes& sizes, int64_t groups) {
-  const int64_t of_group = sizes.in / groups;
+int64_t groups_of_block(int64_t channels, int64_t groups) {
+  const int64_t of_group = channels / groups;
   if (of_group == 0) return 0;
   int64_t together = std::clamp<int64_t>(kBlockChannels / of_group, 1, groups);
   while (groups % together != 0) --together;
@@ -167,19 +177,128 @@ Value by_blocks(Builder& b, const Value& input, const Value& kernel, const Convo
   return b.concatenate(results, conv.output_feature);
 }
 
+// The sum over batch and spatial dims, for each channel of an image.
+Value by_channel(Builder& b, const Value& image, const Convolution& conv) {
+  const DType wide = promote(image.type.dtype, DType::kF64);
+  std::vector<int64_t> dims = conv.output_spatial;
+  dims.push_back(conv.output_batch);
+  const int64_t last = conv.output_spatial.back();
+  if (image.type.dims[last] > kMaxRow) return sum(b, image, dims, wide);
+  // Rows first, which needs no other view of the image. From -0: see sum.cc.
+  const Value zero = b.constant(-0.0, {image.type.dtype, {}});
+  const Value rows = b.reduce(Op::kAdd, image, zero, {last});
+  std::erase(dims, last);
+  for (int64_t& d : dims) d -= d > last ? 1 : 0;
+  return sum(b, rows, dims, wide);
+}
+
+// [out, 1, window..]
+Value depthwise_gradient(Builder& b, const Value& input, const Value& grad, const Convolution& conv,
+                         const Dims& window, DType dtype) {
+  const int64_t out = grad.type.dims[conv.output_feature];
+  const int64_t times = out / input.type.dims[conv.input_feature];
+  const Value image =
+      padded(b, repeated(b, b.convert(input, dtype), conv.input_feature, times), conv);
+  const Value wide_grad = b.convert(grad, dtype);
+  std::vector<Value> elements;
+  for (int64_t k = 0; k < product(window); ++k) {
+    const Value terms = b.elementwise(Op::kMultiply, {met(b, image, conv, window, k), wide_grad});
+    elements.push_back(b.reshape(by_channel(b, terms, conv), {1, out}));
+  }
+  Dims dims = {out, 1};
+  dims.insert(dims.end(), window.begin(), window.end());
+  return b.reshape(b.transpose(b.concatenate(elements, 0), {1, 0}), dims);
+}
+
+// The window is moved over the input once per element of the kernel's own window.
+Tensor correlation(Builder& b, const Value& input, const Value& grad, const Convolution& conv,
+                   DType dtype) {
+  const int64_t rank = input.type.rank();
+  Convolution over = conv;
+  std::swap(over.input_batch, over.input_feature);
+  over.kernel_input_feature = conv.output_batch;
+  over.kernel_output_feature = conv.output_feature;
+  over.kernel_spatial = conv.output_spatial;
+  std::swap(over.strides, over.rhs_dilation);
+  std::swap(over.batch_group_count, over.feature_group_count);
+  // The result is laid out [input channels, window.., output channels].
+  Order order = row_major(rank);
+  order.erase(order.begin());
+  order.push_back(0);
+  const Order in = inverse(order);
+  over.output_batch = in[1];
+  over.output_feature = in[0];
+  over.output_spatial.assign(in.begin() + 2, in.end());
+  return {b.convolution(input, grad, over, dtype), order};
+}
+
+// Of the gradient of a dense kernel [out, in, window..] of `together` groups what is of one group:
+// [out, in / together, window..].
+Value of_own_group(Builder& b, const Value& gradient, int64_t together) {
+  if (together == 1) return gradient;
+  const Dims& dims = gradient.type.dims;
+  Dims split = {together, dims[0] / together, together, dims[1] / together};
+  split.insert(split.end(), dims.begin() + 2, dims.end());
+  const Value own = b.compare(hlo::Direction::kEq, b.iota(0, {DType::kI64, split}),
+                              b.iota(2, {DType::kI64, split}));
+  const DType dtype = gradient.type.dtype;
+  const Value kept =
+      b.elementwise(Op::kSelect, {own, b.reshape(gradient, split), b.constant(0, {dtype, split})});
+  Dims joined = dims;
+  joined[1] /= together;
+  return b.reshape(b.reduce(Op::kAdd, kept, b.constant(0, {dtype, {}}), {2}), joined);
+}
+
+Value gradient_by_blocks(Builder& b, const Value& input, const Value& grad, const Convolution& conv,
+                         int64_t together, DType dtype) {
+  const int64_t blocks = conv.feature_group_count / together;
+  const int64_t in = input.type.dims[conv.input_feature] / blocks;
+  const int64_t out = grad.type.dims[conv.output_feature] / blocks;
+  Convolution one = conv;
+  one.feature_group_count = 1;
+  std::vector<Value> results;
+  for (int64_t k = 0; k < blocks; ++k) {
+    const Tensor dense = correlation(b, part(b, input, conv.input_feature, k, in),
+                                     part(b, grad, conv.output_feature, k, out), one, dtype);
+    const Value gradient = b.transpose(dense.value, inverse(dense.order));
+    results.push_back(of_own_group(b, gradient, together));
+  }
+  return b.concatenate(results, 0);
+}
+
+// Whether a grouped convolution takes a form of its own.
+bool is_grouped(const Options& options, const Convolution& conv) {
+  return options.platform == "cpu" && conv.feature_group_count > 1 && conv.batch_group_count == 1;
+}
+
 }  // namespace
 
 Value convolve(Builder& b, const Options& options, const Value& input, const Value& kernel,
                const Convolution& conv, DType dtype) {
   const Sizes sizes(input, kernel, conv);
   const int64_t groups = conv.feature_group_count;
-  const bool is_grouped = options.platform == "cpu" && groups > 1 && conv.batch_group_count == 1;
-  if (!is_grouped) return b.convolution(input, kernel, conv, dtype);
+  if (!is_grouped(options, conv)) return b.convolution(input, kernel, conv, dtype);
   if (groups == sizes.in && has_one_layout(conv) && sizes.window_size() <= kMaxDepthwiseWindow)
     return depthwise(b, input, kernel, conv, dtype);
-  if (const int64_t together = groups_of_block(sizes, groups); together > 0)
+  if (const int64_t together = groups_of_block(sizes.in, groups); together > 0)
     return by_blocks(b, input, kernel, conv, together, dtype);
   return b.convolution(input, kernel, conv, dtype);
+}
+
+Tensor kernel_gradient(Builder& b, const Options& options, const Value& input, const Value& grad,
+                       const Convolution& conv, const Dims& window, DType dtype) {
+  const int64_t groups = conv.feature_group_count;
+  const int64_t channels = input.type.dims[conv.input_feature];
+  const auto row_major_tensor = [](Value v) {
+    Order order = row_major(v.type.rank());
+    return Tensor{std::move(v), std::move(order)};
+  };
+  if (!is_grouped(options, conv)) return correlation(b, input, grad, conv, dtype);
+  if (groups == channels && product(window) <= kMaxDepthwiseWindow)
+    return row_major_tensor(depthwise_gradient(b, input, grad, conv, window, dtype));
+  if (const int64_t together = groups_of_block(channels, groups); together > 0)
+    return row_major_tensor(gradient_by_blocks(b, input, grad, conv, together, dtype));
+  return correlation(b, input, grad, conv, dtype);
 }
 
 }  // namespace torch_pjrt::lower

@@ -1,8 +1,9 @@
-// A convolution in the form that the platform runs best.
+// A convolution, and the gradient of its kernel, in the form that the platform runs best.
 #pragma once
 
 #include "hlo/builder.h"
 #include "lower/lower.h"
+#include "lower/rule.h"
 
 namespace torch_pjrt::lower {
 
@@ -14,5 +15,12 @@ namespace torch_pjrt::lower {
 //   different groups.
 hlo::Value convolve(hlo::Builder& b, const Options& options, const hlo::Value& input,
                     const hlo::Value& kernel, const hlo::Convolution& conv, DType dtype);
+
+// The gradient of the kernel, [out, in / groups, window..], by `grad`, that of the result; `conv`
+// is what convolve() took, with input and result of one layout and the input not spread out.
+// Grouped ones have the same forms: sums of products with shifted images, and blocks of channels.
+Tensor kernel_gradient(hlo::Builder& b, const Options& options, const hlo::Value& input,
+                       const hlo::Value& grad, const hlo::Convolution& conv, const Dims& window,
+                       DType dtype);
 
 }  // namespace torch_pjrt::lower

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -72,3 +73,51 @@ def test_some_gradients(same_gradients: Compare, frozen: str) -> None:
 
 def test_an_empty_batch(same_gradients: Compare) -> None:
     same_gradients(nn.Conv2d(4, 6, 3), torch.randn(0, 4, 5, 5, requires_grad=True))
+
+
+@pytest.mark.parametrize(
+    ("channels", "settings"),
+    [
+        ((48, 48), {"groups": 48, "padding": 1, "stride": 2}),  # by window elements
+        ((6, 18), {"groups": 6, "dilation": 2, "padding": 3}),
+        ((40, 40), {"groups": 20, "padding": 1}),  # in two blocks of ten groups
+        ((64, 32), {"groups": 2, "stride": 3, "dilation": 2, "padding": 2}),  # a group a block
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("turned", [False, True])
+def test_grouped(
+    same_gradients: Compare, channels: tuple[int, int], settings: dict[str, Any], turned: bool
+) -> None:
+    kind = nn.ConvTranspose2d if turned else nn.Conv2d
+    settings = dict(settings) | ({"padding": 0} if turned else {})
+    x = torch.randn(2, channels[0], 9, 8, requires_grad=True)
+    same_gradients(kind(*channels, 3, **settings), x)
+
+
+def test_depthwise_over_a_long_row(same_gradients: Compare) -> None:
+    x = torch.randn(2, 3, 700, requires_grad=True)
+    same_gradients(nn.Conv1d(3, 3, 5, groups=3, padding=2), x)
+    x = torch.randn(2, 3, 40, 300, dtype=torch.bfloat16, requires_grad=True)
+    same_gradients(nn.Conv2d(3, 3, 3, groups=3, dtype=torch.bfloat16), x)
+
+
+def test_depthwise_of_an_empty_batch(same_gradients: Compare) -> None:
+    same_gradients(nn.Conv2d(4, 4, 3, groups=4), torch.randn(0, 4, 5, 5, requires_grad=True))
+
+
+def test_a_depthwise_weights_gradient_is_as_exact_as_eagers() -> None:
+    conv = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(8, 8, 56, 56, generator=generator)
+
+    def gradient(module: nn.Module, run: Any, x: torch.Tensor) -> torch.Tensor:
+        (found,) = torch.autograd.grad(run(x).square().sum(), module.parameters())
+        return found
+
+    wide = copy.deepcopy(conv).double()
+    exact = gradient(wide, wide, x.double())
+    own = float((gradient(conv, conv, x).double() - exact).norm() / exact.norm())
+    fast = torch.compile(conv, backend="pjrt")
+    ours = float((gradient(conv, fast, x).double() - exact).norm() / exact.norm())
+    assert ours <= 2 * own + 1e-7
