@@ -34,14 +34,8 @@ def _forward(
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Output [batch, heads, queries, size], laid out as the query; logsumexp, as by position."""
-    scores = _scores(query, key, is_causal, attn_mask, scale)
-    highest = scores.amax(-1, keepdim=True)
-    highest = torch.where(highest == -torch.inf, 0.0, highest)  # a row that is masked altogether
-    weights = (scores - highest).exp()
-    total = weights.sum(-1, keepdim=True)
-    logsumexp = (total.log() + highest).squeeze(-1)
+    weights, divisor, logsumexp = _weights(_scores(query, key, is_causal, attn_mask, scale))
     # One exp for each score, and a division for each output instead of one for each score.
-    divisor = total if attn_mask is None else torch.where(total == 0, 1.0, total)
     output = weights @ _for_all_heads(value, query) / divisor
     return _laid_out(output.to(query.dtype), query), _by_position(logsumexp)
 
@@ -59,13 +53,19 @@ def _backward(
     attn_mask: Tensor | None = None,
     scale: float | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value, each laid out by position."""
-    scores = _scores(query, key, is_causal, attn_mask, scale)
-    weights = _probabilities(scores, logsumexp, attn_mask)
+    """Gradients of query, key and value, each laid out by position.
+
+    Neither `out` nor `logsumexp` is read. A probability exp(score - logsumexp) would have the
+    rounding error of logsumexp, which is large where the scores are. And where one probability is
+    nearly 1, the gradient of its score is a difference of nearly equal numbers, both of which have
+    to come from the same products.
+    """
+    weights, divisor, _ = _weights(_scores(query, key, is_causal, attn_mask, scale))
+    weights = weights / divisor
     grad = grad_out.to(weights.dtype)
     grad_weights = grad @ _for_all_heads(value, query).mT
-    # The part of each row's gradient that softmax takes away: <grad_weights, weights>.
-    shared = (grad * out.to(grad.dtype)).sum(-1, keepdim=True)
+    # What softmax takes away from each row's gradient.
+    shared = (weights * grad_weights).sum(-1, keepdim=True)
     grad_scores = weights * (grad_weights - shared) * _scale(query, scale)
     grad_query = grad_scores @ _for_all_heads(key, query)
     grad_key = _for_own_heads(grad_scores.mT @ query.to(grad.dtype), key)
@@ -100,11 +100,14 @@ def _scores(
     return scores
 
 
-def _probabilities(scores: Tensor, logsumexp: Tensor, mask: Tensor | None) -> Tensor:
-    weights = (scores - logsumexp.unsqueeze(-1)).exp()
-    if mask is None:
-        return weights
-    return torch.where(logsumexp.unsqueeze(-1) == -torch.inf, 0.0, weights)
+def _weights(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The probabilities, but for a divisor for each row; that divisor; and logsumexp."""
+    highest = scores.amax(-1, keepdim=True)
+    highest = torch.where(highest == -torch.inf, 0.0, highest)  # a row that is masked altogether
+    weights = (scores - highest).exp()
+    total = weights.sum(-1, keepdim=True)
+    logsumexp = (total.log() + highest).squeeze(-1)
+    return weights, torch.where(total == 0, 1.0, total), logsumexp
 
 
 def _for_all_heads(t: Tensor, query: Tensor) -> Tensor:
