@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import random_ops, saved, torch_internals
+from . import donation, random_ops, saved, torch_internals
 from .capture_error import CaptureError
 from .errors import Error
 
@@ -24,6 +24,7 @@ def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         random_ops.is_random, joint, *args, **kwargs
     )
     saved.make_dense(forward, backward, kwargs["num_fwd_outputs"])
+    donation.mark(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
 
 
@@ -56,12 +57,15 @@ def backward_compiler(compiler: Compiler, forward: str) -> Compiler:
     """
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
+        given = donation.give_away(gm)
         try:
             program = compiler(gm, example_inputs)
         except Error as error:
             raise _of_backward(error, forward) from error
 
         def backward(arguments: list[Any]) -> list[Any]:
+            if given:
+                donation.take(arguments, given)
             try:
                 return program(arguments)
             except Error as error:

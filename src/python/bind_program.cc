@@ -91,6 +91,10 @@ void bind_program(nb::module_& m) {
           },
           nb::arg("inputs"));
   m.def(
+      "holds_alone",
+      [](const nb::list& list, size_t position) { return holds_alone(list.ptr(), position); },
+      nb::arg("list"), nb::arg("position"));
+  m.def(
       "refusal",
       [](const Graph& graph) -> std::optional<std::pair<size_t, std::string>> {
         const auto found = compile::refusal(graph);

@@ -26,6 +26,7 @@ nb::dict stats() {
   d["host_to_device_bytes"] = counts.host_to_device_bytes;
   d["device_to_host_bytes"] = counts.device_to_host_bytes;
   d["copied_inputs"] = counts.copied_inputs;
+  d["donated_inputs"] = counts.donated_inputs;
   d["relaid_inputs"] = counts.relaid_inputs;
   d["relaid_bytes"] = counts.relaid_bytes;
   d["fallbacks"] = counts.fallbacks;
@@ -106,6 +107,10 @@ void bind_runtime(nb::module_& m) {
       "count_fallbacks",
       [](int64_t ops) { aten::runtime().stats().add(&run::Stats::fallbacks, ops); },
       nb::arg("ops"));
+  m.def(
+      "count_donated",
+      [](int64_t tensors) { aten::runtime().stats().add(&run::Stats::donated_inputs, tensors); },
+      nb::arg("tensors"));
   m.def("compiles", &compiles);
   m.def("set_max_program_bytes", &set_max_program_bytes, nb::arg("bytes"));
   m.def("set_log", &set_log, nb::arg("callable").none(), nb::arg("wants_all") = true);

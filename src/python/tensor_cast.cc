@@ -150,6 +150,15 @@ PyObject* store_boxed(compile::Program& program, PyObject* list) {
   return checked(PyTuple_Pack(2, to_bytes(key).get(), to_bytes(program_bytes).get())).release();
 }
 
+bool holds_alone(PyObject* list, size_t position) {
+  if (position >= static_cast<size_t>(PyList_GET_SIZE(list))) return false;
+  PyObject* object = PyList_GET_ITEM(list, static_cast<Py_ssize_t>(position));
+  if (!THPVariable_CheckExact(object) || Py_REFCNT(object) != 1) return false;
+  const at::Tensor& tensor = THPVariable_Unpack(object);
+  return tensor.has_storage() && tensor.use_count() == 1 && tensor.weak_use_count() == 1 &&
+         tensor.storage().use_count() == 1;
+}
+
 std::vector<at::Tensor> unpack_tensors(PyObject* list) {
   if (!PyList_Check(list)) {
     fail(Code::kInvalid, "expected a list of tensors, got ", Py_TYPE(list)->tp_name);

@@ -44,6 +44,10 @@ void queue_boxed(compile::Program& program, PyObject* list, compile::Warmup& war
 // lazy::synchronize(); false with Python's error set where PyTorch's code raised.
 bool synchronize();
 
+// Whether nothing but the list holds the tensor at `position`, or its memory. False for what is no
+// tensor.
+bool holds_alone(PyObject* list, size_t position);
+
 // The tensors of a list.
 std::vector<at::Tensor> unpack_tensors(PyObject* list);
 

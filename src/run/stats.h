@@ -20,10 +20,11 @@ struct Counts {
   int64_t disk_faults = 0;  // entries that were refused, and programs that couldn't be stored
   int64_t host_to_device_bytes = 0;
   int64_t device_to_host_bytes = 0;
-  int64_t fallbacks = 0;      // ops that PyTorch ran because no program could
-  int64_t copied_inputs = 0;  // inputs that couldn't be passed as they lie in memory
-  int64_t relaid_inputs = 0;  // weights that were copied into another memory order
-  int64_t relaid_bytes = 0;   // of such copies that are kept now; a reset leaves it
+  int64_t fallbacks = 0;       // ops that PyTorch ran because no program could
+  int64_t copied_inputs = 0;   // inputs that couldn't be passed as they lie in memory
+  int64_t donated_inputs = 0;  // saved tensors whose memory results of a backward took
+  int64_t relaid_inputs = 0;   // weights that were copied into another memory order
+  int64_t relaid_bytes = 0;    // of such copies that are kept now; a reset leaves it
 };
 
 class Stats {
@@ -45,13 +46,15 @@ class Stats {
             device_to_host_bytes,
             fallbacks,
             copied_inputs,
+            donated_inputs,
             relaid_inputs,
             relaid_bytes};
   }
   void reset() {
-    for (auto* counter : {&captures, &lowerings, &compiles, &executions, &memory_hits, &disk_hits,
-                          &warmups, &evictions, &disk_faults, &host_to_device_bytes,
-                          &device_to_host_bytes, &fallbacks, &copied_inputs, &relaid_inputs}) {
+    for (auto* counter :
+         {&captures, &lowerings, &compiles, &executions, &memory_hits, &disk_hits, &warmups,
+          &evictions, &disk_faults, &host_to_device_bytes, &device_to_host_bytes, &fallbacks,
+          &copied_inputs, &donated_inputs, &relaid_inputs}) {
       *counter = 0;
     }
   }
@@ -69,6 +72,7 @@ class Stats {
   std::atomic<int64_t> device_to_host_bytes = 0;
   std::atomic<int64_t> fallbacks = 0;
   std::atomic<int64_t> copied_inputs = 0;
+  std::atomic<int64_t> donated_inputs = 0;
   std::atomic<int64_t> relaid_inputs = 0;
   std::atomic<int64_t> relaid_bytes = 0;
 };

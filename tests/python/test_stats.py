@@ -30,6 +30,7 @@ NAMES = {
     "host_to_device_bytes",
     "device_to_host_bytes",
     "copied_inputs",
+    "donated_inputs",
     "relaid_inputs",
     "relaid_bytes",
     "fallbacks",

@@ -17,6 +17,7 @@ from .autograd import (
     core_decompositions,
     decomposition,
     foreach_ops,
+    keeps_graph,
     partition_with_recomputation,
 )
 from .captured import (
@@ -134,6 +135,7 @@ __all__ = [
     "is_nested_int",
     "is_traced_code",
     "keepable",
+    "keeps_graph",
     "leaves",
     "memory_order",
     "mute_fake_tensors",

@@ -124,11 +124,16 @@ def partition_with_recomputation(
 
 
 def allow_backward_twice() -> None:
-    """To be called while a forward is compiled: its backward gives none of its inputs away.
+    """To be called while a forward is compiled: AOTAutograd is to give none of what is saved away.
 
-    AOTAutograd's list of saved tensors that the backward may overwrite makes retain_graph=True an
-    error, in a None (what patching donated_buffer=False leaves) as much as in a list of some.
+    Its list of saved tensors that the backward may overwrite makes retain_graph=True an error, in a
+    None (what patching donated_buffer=False leaves) as much as in a list of some.
     """
     context = TracingContext.get()
     assert context.fw_metadata is not None
     context.fw_metadata.bw_donated_idxs = []
+
+
+def keeps_graph() -> bool:
+    """Within a backward: whether its graph is kept for another one."""
+    return bool(torch._C._autograd._get_current_graph_task_keep_graph())
