@@ -26,7 +26,8 @@ _PEERS = ("pjrt_frozen", "pjrt_handle", "eager_channels_last")
 
 _DESCRIPTION = """\
 Compares compiled models with eager PyTorch, by the conventions of PyTorch's benchmarks/dynamo.
-Every model is checked against eager first; one that is wrong is reported and not timed.
+Every model is checked against eager first (in training, by its first step; --accuracy says more);
+one that is wrong is reported and not timed.
 """
 _EPILOG = """\
 Only ratios (speed-up, geomean) are to be quoted: milliseconds hold for one machine and one run.

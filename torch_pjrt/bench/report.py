@@ -249,10 +249,9 @@ TRAINING_NOTES = (
     "A step: forward, loss (cross entropy), backward, SGD. train_step is torch_pjrt.train_step; "
     "the others compile the model alone, in the stock loop.",
     NOTES[0],
-    "compile s: first step less a warm one. programs a step: how often ours ran one. error: of a "
-    "gradient of the first step against float64 eager's, the largest relative L2 norm, checked "
-    "without dropout and, for our stock loop, with eager's random numbers. By the rule each "
-    "gradient's may be 4 times float32 eager's own + 1e-4, and their median twice it.",
+    "compile s: first step less a warm one. programs a step: how often ours ran one. error: of "
+    "what the first step changes in all parameters together, relative to eager's; with dropout, "
+    "where masks differ, of its size alone. How exact gradients are is for --accuracy.",
     "R3 once: the published table's, measured on a GPU against that table's own baseline.",
 )
 CHECKED_TRAINING_NOTES = (

@@ -1,10 +1,10 @@
-"""Training of one model: each way is checked against float64 eager, then all timed in one run."""
+"""Training of one model: each way is checked against float64 eager, or all are timed in one run."""
 
 from __future__ import annotations
 
 import copy
 import functools
-import gc
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from . import counters, timing, train_accuracy, train_loop
+from . import counters, timing, train_accuracy, train_glance, train_loop
 from .compiling import cold_compiler, compiled, one_line
 from .models.registry import Spec
 from .results import BackendResult, ModelResult
@@ -50,14 +50,12 @@ def with_one_program(backends: tuple[str, ...]) -> tuple[str, ...]:
 def check_and_time(
     spec: Spec, options: Options, seed: int, result: ModelResult, progress: Progress
 ) -> None:
+    """By the rule with mode "accuracy"; otherwise what is timed had a glance at."""
     with cold_compiler([e.backend for e in result.backends if e.backend != ONE_PROGRAM]):
-        _check(spec, seed, result, progress)
-    passed = [entry for entry in result.backends if entry.status == "passed"]
-    if options.mode == "accuracy" or not passed:
-        return
-    torch._dynamo.reset()
-    gc.collect()
-    _time(spec, options, seed, result, passed, progress)
+        if options.mode == "accuracy":
+            _check(spec, seed, result, progress)
+        else:
+            _time(spec, options, seed, result, progress)
 
 
 def _check(spec: Spec, seed: int, result: ModelResult, progress: Progress) -> None:
@@ -188,35 +186,39 @@ def _time(
     options: Options,
     seed: int,
     result: ModelResult,
-    entries: list[BackendResult],
     progress: Progress,
 ) -> None:
-    """With the model's own dropout, of the backend's own numbers."""
+    """With the model's own dropout, of the backend's own numbers. What is wrong at a glance isn't
+    timed."""
     model = spec.build(seed).train()
     generator = torch.Generator().manual_seed(seed)
     inputs = functools.partial(spec.inputs, result.batch_size, generator)
     arguments = inputs()
     classes = train_loop.classes_for(model, arguments, generator)
-    eager = copy.deepcopy(model)
-    sides = [timing.Side("(eager)", train_loop.stock_step(eager))]
+    own = copy.deepcopy(model)
+    eager = train_loop.stock_step(own)
+    first = train_glance.FirstStep.of(eager(*arguments, classes), model, own)
+    sides = [timing.Side("(eager)", eager)]
     watches: dict[str, counters.Watch] = {}
-    for entry in entries:
+    for entry in result.backends:
         progress(f"compiling by {entry.backend}", 0, 0)
         try:
-            step = _step(copy.deepcopy(model), entry.backend)
-            step(*arguments, classes)
+            step = _first_step(copy.deepcopy(model), entry, (*arguments, classes), first)
         except Exception as error:
             entry.status, entry.message = "failed", one_line(error)
             continue
-        watch = watches[entry.backend] = counters.Watch(_is_ours(entry.backend))
-        sides.append(timing.Side(entry.backend, step, watch.watching))
-    del model
+        if entry.status == "passed":
+            watch = watches[entry.backend] = counters.Watch(_is_ours(entry.backend))
+            sides.append(timing.Side(entry.backend, step, watch.watching))
+    del model, own, first
+    if not watches:
+        return
 
     def batch() -> tuple[Any, ...]:
         return (*(inputs() if options.randomize_input else arguments), classes)
 
     progress("warming up", 0, 0)
-    timing.warm_up(sides, batch, rounds=2)
+    timing.warm_up(sides, batch, rounds=1)
     progress("timing", 0, options.repeat)
     samples = timing.measure(
         sides,
@@ -227,10 +229,31 @@ def _time(
     )
     result.interrupted = samples.interrupted
     result.baseline_samples_s = samples.seconds["(eager)"]
-    for entry in entries:
+    for entry in result.backends:
         if watch_of := watches.get(entry.backend):
             entry.samples_s = samples.seconds[entry.backend]
             _judge_counts(entry, watch_of, options.iterations_per_run)
+
+
+def _first_step(
+    model: nn.Module,
+    entry: BackendResult,
+    arguments: tuple[Any, ...],
+    eager: train_glance.FirstStep,
+) -> train_loop.Step:
+    """The step of a model by a backend, after the first, which compiles it and is compared."""
+    step = _step(model, entry.backend)
+    watch = counters.Watch(_is_ours(entry.backend))
+    with watch.watching():
+        start = time.perf_counter()
+        loss = step(*arguments)
+        entry.first_call_s = time.perf_counter() - start
+    entry.cold_counts = dict(watch.moved)
+    entry.warnings += counters.cold_warnings(entry.cold_counts, watch.ours)
+    glance = train_glance.look(loss, model, eager, train_loop.has_dropout(model))
+    entry.error, entry.message = glance.error, glance.problem
+    entry.status = "wrong" if glance.problem else "passed"
+    return step
 
 
 def _step(model: nn.Module, backend: str) -> train_loop.Step:

@@ -84,24 +84,38 @@ def test_both_ways_beside_a_peer(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "performance, training, float32" in shown.out
     assert "train_step programs a step" in shown.out
     assert "geomean train_step" in shown.out
-    assert 'pjrt with random="eager"' not in shown.err  # its name is the backend's
-    assert 'aot_torchxla_trace_once with random="eager", seed 3' in shown.err
-    assert 'aot_eager with random="eager"' not in shown.err
 
 
 def test_accuracy_alone_times_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, model = bench(tmp_path, "--accuracy", "--backend", "pjrt")
+    backends = ["--backend", "aot_torchxla_trace_once", "--backend", "aot_eager"]
+    status, model = bench(tmp_path, "--accuracy", *backends)
     assert status == cli.OK
     assert model["baseline_samples_s"] == []
     assert "median" in model["backends"][0]["rule"]
-    assert "timing" not in capsys.readouterr().err
+    # Forward and backward; train_step's is one program.
+    assert [model["backends"][k]["cold_counts"]["compiles"] for k in (0, 2)] == [2, 1]
+    shown = capsys.readouterr().err
+    assert "timing" not in shown
+    assert 'pjrt with random="eager"' not in shown  # its name is the backend's
+    assert 'aot_torchxla_trace_once with random="eager", seed 3' in shown
+    assert 'aot_eager with random="eager"' not in shown
 
 
-def test_a_wrong_gradient_is_caught_and_not_timed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def wrong_backend(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Adds a backend "wrong", which scales gradients and leaves values."""
+
+    def add(factor: float) -> None:
+        wrong = scaling_backend(factor)
+        monkeypatch.setattr(wrong, "_tags", (), raising=False)
+        monkeypatch.setitem(registry._BACKENDS, "wrong", None)
+        monkeypatch.setitem(registry._COMPILER_FNS, "wrong", wrong)
+
+    return add
+
+
+def scaling_backend(factor: float) -> Any:
     def wrong(gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        """Scales the loss's gradient by 1.001, and leaves its value."""
 
         class Scaled(torch.autograd.Function):
             @staticmethod
@@ -110,22 +124,45 @@ def test_a_wrong_gradient_is_caught_and_not_timed(
 
             @staticmethod
             def backward(ctx: Any, gradient: Tensor) -> Tensor:
-                return gradient * 1.001
+                return gradient * factor
 
         return lambda *arguments: tuple(Scaled.apply(y) for y in gm(*arguments))
 
-    monkeypatch.setattr(wrong, "_tags", (), raising=False)
-    monkeypatch.setitem(registry._BACKENDS, "wrong", None)
-    monkeypatch.setitem(registry._COMPILER_FNS, "wrong", wrong)
-    status, model = bench(
-        tmp_path, "--performance", "--repeat", "2", "--backend", "wrong", "--backend", "eager"
-    )
+    return wrong
+
+
+def test_a_wrong_gradient_is_caught(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    wrong_backend: Callable[[float], None],
+) -> None:
+    wrong_backend(1.001)
+    status, model = bench(tmp_path, "--accuracy", "--backend", "wrong", "--backend", "eager")
+    assert status == cli.FAILED
+    bad, good = model["backends"]
+    assert (bad["status"], good["status"]) == ("wrong", "passed")
+    assert bad["error"] == pytest.approx(1e-3, rel=0.02)
+    assert "tiny, wrong: WRONG: without dropout: the gradient of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("dropout", "factor"), [(0.0, 1.1), (0.5, 20.0)])
+def test_a_wrong_first_step_is_not_timed(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    wrong_backend: Callable[[float], None],
+    dropout: float,
+    factor: float,
+) -> None:
+    wrong_backend(factor)
+    spec = tiny(make=lambda: Tiny(dropout))
+    timed = ["--performance", "--repeat", "2", "--backend", "wrong", "--backend", "eager"]
+    status, model = bench(tmp_path, *timed, spec=spec)
     assert status == cli.FAILED
     bad, good = model["backends"]
     assert (bad["status"], bad["samples_s"]) == ("wrong", [])
-    assert bad["error"] == pytest.approx(1e-3, rel=0.02)
+    assert bad["error"] == pytest.approx(factor - 1, rel=0.8)
     assert (good["status"], len(good["samples_s"])) == ("passed", 2)
-    assert "tiny, wrong: WRONG: without dropout: the gradient of" in capsys.readouterr().out
+    assert "the first step changes parameters otherwise" in capsys.readouterr().out
 
 
 def test_a_backend_that_fails_leaves_the_others(tmp_path: Path) -> None:
