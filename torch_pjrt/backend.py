@@ -15,6 +15,7 @@ from . import (
     accumulation,
     copies,
     decompositions,
+    effects,
     fx,
     kept_captures,
     logs,
@@ -166,6 +167,7 @@ def _compiled(
         except CaptureError as error:
             compiler = compiler.with_eager_ops(random_eager.ops_of(gm), error)
     accumulation.loop(gm)
+    effects.take_out(gm)
     taken = sparse.take_out(gm) if outputs is None else []
     compiled: Any = compiler.compile(gm, names + draws.names if draws else names, outputs)
     logs.captured(gm)

@@ -54,6 +54,12 @@ def _solved(
     return result
 
 
+def _cholesky(a: Tensor, upper: bool = False) -> Tensor:
+    factor, info = aten.linalg_cholesky_ex(a, upper=upper)
+    aten._linalg_check_errors(info, "cholesky", is_matrix=a.dim() == 2)
+    return factor
+
+
 def _cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
     """x of A x = b for A = L L^H, or U^H U."""
     batch = torch.broadcast_shapes(b.shape[:-2], factor.shape[:-2])
@@ -106,9 +112,9 @@ def _lu_solved(factors: Tensor, pivots: Tensor, b: Tensor, left: bool, adjoint: 
 def _solve_ex(
     a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> tuple[Tensor, ...]:
-    if check_errors:
-        return NotImplemented
     factors, pivots, info = aten.linalg_lu_factor_ex(a)
+    if check_errors:
+        aten._linalg_check_errors(info, "torch.linalg.solve_ex", is_matrix=a.dim() == 2)
     is_vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     rhs = b.unsqueeze(-1) if is_vector else b
     x = _lu_solve(factors, pivots, rhs, left=left)
@@ -119,9 +125,9 @@ def _solve_ex(
 
 
 def _inv_ex(a: Tensor, *, check_errors: bool = False) -> tuple[Tensor, ...]:
-    if check_errors:
-        return NotImplemented
     factors, pivots, info = aten.linalg_lu_factor_ex(a)
+    if check_errors:
+        aten._linalg_check_errors(info, "linalg.inv_ex", is_matrix=a.dim() == 2)
     return _lu_solve(factors, pivots, torch.eye(a.shape[-1], dtype=a.dtype)), info
 
 
@@ -213,6 +219,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         aten._linalg_det.default: _det,
         aten._linalg_slogdet.default: _slogdet,
         aten._linalg_solve_ex.default: _solve_ex,
+        aten.cholesky.default: _cholesky,
         aten.cholesky_inverse.default: _cholesky_inverse,
         aten.cholesky_solve.default: _cholesky_solve,
         aten.linalg_inv_ex.default: _inv_ex,

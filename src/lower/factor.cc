@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "lower/check.h"
 #include "lower/formula.h"
 
 namespace torch_pjrt::lower {
@@ -359,7 +360,23 @@ Results solve_triangular(const Call& c) {
                                            !c.flag("upper"), c.flag("unitriangular")));
 }
 
+// --- errors
+
+Results nothing(const Call&) { return {}; }
+
+// `info` has 0 for each matrix that could be factored.
+std::vector<Failure> check_factors(const Call& c) {
+  const Tensor info = c.convert(c.any_order("info"), DType::kI64);
+  if (info.value.type.num_elements() == 0) return {};
+  const Tensor first = first_true(c, c.compare(hlo::Direction::kNe, info, c.splat_like(info, 0)));
+  const Tensor bad = c.compare(hlo::Direction::kNe, first, number(c, kNowhere));
+  Formula found(c, element_at(c, info, first));
+  if (!c.flag("is_matrix")) found = found + (Formula(c, first) + 1) * 0x1p32;
+  return {{bad, found.tensor(), {Problem::Kind::kFactorError, c.string_or("api_name", "")}}};
+}
+
 constexpr Entry kRules[] = {
+    {"aten::_linalg_check_errors", nothing, {}, check_factors},
     {"aten::linalg_cholesky_ex", cholesky_ex},
     {"aten::linalg_lu_factor_ex", lu_factor_ex},
     {"aten::linalg_solve_triangular", solve_triangular},

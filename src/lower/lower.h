@@ -62,9 +62,16 @@ struct ProgramResult {
 
 // What values of the arguments can be wrong with: eager's exception.
 struct Problem {
-  enum class Kind : uint8_t { kIndexError, kRuntimeError };
+  enum class Kind : uint8_t {
+    kIndexError,
+    kRuntimeError,
+    kFactorError,  // of a factorisation: as aten::_linalg_check_errors raises it
+  };
   Kind kind;
-  std::string message;  // "{}" stands for the offending value
+  // "{}" stands for the offending value. Of a kFactorError, the name of the API that it tells: the
+  // value has what the factorisation gave (int32), and above that the matrix of the batch from 1,
+  // or 0 where there is but one.
+  std::string message;
 };
 
 struct Program {

@@ -87,6 +87,10 @@ bool succeeds(const F& f) {
     return true;
   } catch (const c10::IndexError& error) {
     PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+  } catch (const c10::LinAlgError& error) {
+    const Ref module(PyImport_ImportModule("torch._C"));  // which exports it to Python alone
+    const Ref type(module ? PyObject_GetAttrString(module.get(), "_LinAlgError") : nullptr);
+    if (type) PyErr_SetString(type.get(), error.what_without_backtrace());
   } catch (const c10::Error& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
   }

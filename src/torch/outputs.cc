@@ -1,5 +1,9 @@
 #include "torch/outputs.h"
 
+#include <ATen/ops/_linalg_check_errors_native.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -62,6 +66,14 @@ class Outputs {
   std::span<const Argument> given_;
 };
 
+// Has eager's own check look at what the factorisation gave.
+void raise_factor_error(const std::string& api, int64_t value) {
+  const int64_t matrix = value >> 32;  // from 1, or 0 for the only one
+  const at::Tensor info = at::zeros({std::max<int64_t>(matrix, 1)}, at::kInt);
+  info[-1] = static_cast<int32_t>(value);
+  at::native::_linalg_check_errors(matrix == 0 ? info[0] : info, api, matrix == 0);
+}
+
 }  // namespace
 
 std::vector<Result> add_outputs(const Graph& graph, std::span<const int64_t> symbols,
@@ -71,6 +83,8 @@ std::vector<Result> add_outputs(const Graph& graph, std::span<const int64_t> sym
 }
 
 void raise_problem(const lower::Problem& problem, int64_t value) {
+  if (problem.kind == lower::Problem::Kind::kFactorError)
+    raise_factor_error(problem.message, value);
   std::string message = problem.message;
   if (const size_t place = message.find("{}"); place != std::string::npos) {
     message.replace(place, 2, std::to_string(value));

@@ -98,10 +98,10 @@ def test_a_diamond() -> None:
         lambda x: torch.linalg.svd(x.sin() * 2)[1].cos() + 1,
         lambda x: torch.linalg.eigh(x @ x.t() + x * 0)[0].sqrt().nan_to_num() * 2,
         lambda x: torch.linalg.eigvals(x * 2 + 1).abs().sort()[0] * 3,
-        lambda x: torch.linalg.cholesky(x @ x.t() + torch.eye(4)) * 2 + 1,
-        lambda x: torch.linalg.solve(x @ x.t() + torch.eye(4), x.sin()) * 2 + 1,
+        lambda x: torch.linalg.matrix_exp(x.sin() + 1) * 2 + 1,
+        lambda x: torch.linalg.pinv(x.sin() + torch.eye(4)) * 2 + 1,
     ],
-    ids=["svd", "eigh", "eigvals", "cholesky", "solve"],
+    ids=["svd", "eigh", "eigvals", "matrix_exp", "pinv"],
 )
 def test_linear_algebra(function: Callable[..., Any]) -> None:
     torch.manual_seed(0)
@@ -254,12 +254,12 @@ def test_an_error_leaves_inputs_as_they_were() -> None:
 
 def test_an_error_in_an_eager_op_is_eagers() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.linalg.cholesky(x * 2).sin() * 2
+        return torch.linalg.eigvalsh(x * 2).sin() * 2
 
     compiled = torch.compile(f, backend="pjrt", fullgraph=True)
     same(compiled(torch.eye(3)), f(torch.eye(3)))
-    with pytest.raises(torch.linalg.LinAlgError, match="positive-definite"):
-        compiled(-torch.eye(3))
+    with pytest.raises(torch.linalg.LinAlgError, match="failed to converge"):
+        compiled(torch.full((3, 3), float("nan")))
     same(compiled(torch.eye(3)), f(torch.eye(3)))
 
 

@@ -84,8 +84,11 @@ def compile_with_autograd(
     keeping = inductor_config.patch(fallback_random=True) if keep_unused_random else nullcontext()
     # A graph with a backward in it keeps what checkpointed code computes: torch's pass that has it
     # computed again fails on random numbers, and XLA would undo its work.
-    without_remat = functorch_config.patch(remat_using_tags_for_fwd_loss_bwd_graph=False)
-    with keeping, without_remat, _decomposed_before_autograd(decompositions):
+    # A token that orders effects is made and ends within a graph: it is no argument of its.
+    torchs = functorch_config.patch(
+        remat_using_tags_for_fwd_loss_bwd_graph=False, unlift_effect_tokens=True
+    )
+    with keeping, torchs, _decomposed_before_autograd(decompositions):
         return compiler(gm, inputs)
 
 
