@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from . import (
+    antialias,
     attention,
     checks,
     counting,
@@ -86,7 +87,7 @@ def table(random: str = "default") -> dict[Any, Callable[..., Any]]:
     known |= attention.decompositions() | gradients.decompositions()
     known |= grid_sampling.decompositions() | margin_loss.decompositions()
     known |= linear_algebra.decompositions() | counting.decompositions()
-    known |= pooling.decompositions()
+    known |= pooling.decompositions() | antialias.decompositions()
     kept = {op: rewrite for op, rewrite in known.items() if not _keeps(op)}
     kept |= foreach.decompositions()
     return kept | (random_eager if random == "eager" else random_rewrites).table()

@@ -268,6 +268,24 @@ def _max_unpool2d(self: Tensor, indices: Tensor, output_size: list[int]) -> Tens
     return result.contiguous(memory_format=torch_internals.suggested_format(self))
 
 
+# Of a float type: the integers of its size, and the bits of the mantissa and of the exponent.
+_BITS = {torch.float32: (torch.int32, 23, 8), torch.float64: (torch.int64, 52, 11)}
+
+
+def _frexp(self: Tensor) -> tuple[Tensor, Tensor]:
+    """x = mantissa * 2**exponent, of a mantissa in [0.5, 1)."""
+    x = self.to(_opmath(self.dtype))
+    integers, place, count = _BITS[x.dtype]
+    ones = (1 << count) - 1
+    bits = x.view(integers)
+    raw = (bits >> place) & ones
+    is_plain = (raw != 0) & (raw != ones)  # not 0, infinite or NaN
+    below = ones // 2 - 1  # what stands for an exponent of 0
+    mantissa = ((bits & ~(ones << place)) | (below << place)).view(x.dtype)
+    exponent = torch.where(is_plain, raw - below, 0).to(torch.int32)
+    return torch.where(is_plain, mantissa, x).to(self.dtype), exponent
+
+
 OWN: dict[Any, Callable[..., Any]] = {
     aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     aten._cdist_forward.default: _cdist_forward,
@@ -280,6 +298,7 @@ OWN: dict[Any, Callable[..., Any]] = {
     aten.addbmm.default: _addbmm,
     aten.diagonal_scatter.default: _diagonal_scatter,
     aten.embedding_renorm.default: _embedding_renorm,
+    aten.frexp.Tensor: _frexp,
     aten.max_unpool2d.default: _max_unpool2d,
     aten.mkldnn_rnn_layer.default: _lstm_layer,
     aten.put.default: _put,

@@ -188,3 +188,38 @@ def test_the_pseudoinverse_of_complex_numbers() -> None:
     compiled = torch.compile(torch.linalg.pinv, backend="pjrt")
     with pytest.warns(torch_pjrt.FallbackWarning):
         torch.testing.assert_close(compiled(a), torch.linalg.pinv(a), rtol=1e-4, atol=1e-5)
+
+
+def test_parts_of_floats() -> None:
+    ends = [0.0, -0.0, 1.0, -0.5, 0.75, 1e-30, -3e30, INF, -INF, NAN]
+    values = torch.cat([torch.tensor(ends, dtype=F64), plain(F64, 40) * 1e3])
+    dtypes = (F32, F64, torch.float16, torch.bfloat16)
+    samples = [call("frexp.Tensor", t.to(dtype)) for dtype in dtypes for t in (values, values[:0])]
+    for s, (mantissa, exponent) in zip(samples, compile_and_run(samples), strict=True):
+        wanted, places = s.run()
+        torch.testing.assert_close(mantissa, wanted, rtol=0, atol=0, equal_nan=True)
+        is_finite = s.args[0].isfinite()  # eager leaves the others open
+        torch.testing.assert_close(exponent[is_finite], places[is_finite])
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
+def test_resizing_with_antialiasing(kind: str, corners: bool) -> None:
+    samples = []
+    for size in ((3, 4), (9, 13), (6, 7), (1, 1), (2, 20)):
+        for dtype in (F32, F64):
+            x = plain(dtype, 2, 3, 6, 7)
+            samples += [
+                call(f"_upsample_{kind}2d_aa", t, size, corners)
+                for t in (x, x.contiguous(memory_format=torch.channels_last))
+            ]
+        grad = plain(F64, 2, 3, *size)
+        samples.append(call(f"_upsample_{kind}2d_aa_backward", grad, size, (2, 3, 6, 7), corners))
+    x = plain(F64, 1, 2, 8, 8)
+    samples.append(call(f"_upsample_{kind}2d_aa", x, (3, 5), corners, 0.4, 0.7))
+    check(samples, 1e-4)
+    for s, got in zip(samples, compile_and_run(samples), strict=True):
+        if s.args[0].dtype == F64:
+            torch.testing.assert_close(list(got), list(s.run()), rtol=1e-9, atol=1e-9)
+        if 1 not in got[0].shape[2:]:
+            assert [t.stride() for t in got] == [t.stride() for t in s.run()]
