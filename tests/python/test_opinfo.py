@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 from opinfo import table
 from opinfo.entries import Entry, entries
-from opinfo.sweep import What, Worker, sweep
+from opinfo.sweep import What, Worker, resumed, state
 from opinfo.trial import prepare, try_entry
 
 pytestmark = pytest.mark.plugin
 
 # A fixed sample for the normal run.
 EVERY = 29
+SHARDS = 16
+WORKERS = max(1, min(4, len(os.sched_getaffinity(0))))
+RESULTS = Path(__file__).parents[2] / "build" / "opinfo"
 
 
 @pytest.fixture(scope="module")
@@ -53,16 +56,39 @@ def test_the_records_say_of_no_entry_that_it_is_wrong() -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(3 * 3600)
+@pytest.mark.parametrize("shard", range(SHARDS), ids=lambda k: f"{k + 1}of{SHARDS}")
 @pytest.mark.parametrize("road", [road for road in table.ROADS if table.path(road).exists()])
-def test_no_entry_is_worse_than_its_record(road: str, tmp_path: Path) -> None:
+def test_no_entry_is_worse_than_its_record(road: str, shard: int) -> None:
+    """A run that was stopped goes on where it was, as long as the code is the same."""
     record = table.load(road)
-    what = What(road, limit=record.limit)
-    workers = max(1, min(4, len(os.sched_getaffinity(0))))
+    file = RESULTS / state() / f"{road}_{shard}.jsonl"
+    keys = list(record.rows)[shard::SHARDS]
     worse = []
-    for answer in sweep(list(record.rows), what, workers=workers, timeout_s=900):
+    for answer in resumed(
+        file, keys, What(road, limit=record.limit), workers=WORKERS, timeout_s=900
+    ):
         key = answer["key"]
         worse += table.worse(key, table.row_of(answer), record.rows[key])
     assert not worse, "\n".join(worse)
+
+
+def test_a_sweep_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sub" / "found.jsonl"
+    asked: list[str] = []
+
+    def ask(_: Worker, key: str) -> dict[str, str]:
+        asked.append(key)
+        return {"key": key, "error": "none"}
+
+    monkeypatch.setattr(Worker, "ask", ask)
+    what = What("graph")
+    first = resumed(file, ["add", "sub"], what, workers=1, timeout_s=1)
+    assert [answer["key"] for answer in first] == ["add", "sub"]
+    again = resumed(file, ["sub", "div", "add"], what, workers=1, timeout_s=1)
+    assert sorted(answer["key"] for answer in again) == ["add", "div", "sub"]
+    assert asked == ["add", "sub", "div"]
 
 
 def test_a_process_that_ends_is_a_failure_of_its_entry(monkeypatch: pytest.MonkeyPatch) -> None:

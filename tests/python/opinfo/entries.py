@@ -33,12 +33,20 @@ _UNINITIALISED = frozenset(
 Function = Callable[..., Any]
 
 
+# Where the dim stands in the arguments of ops that give elements and their places in it.
+_DIM_ARGUMENT = {"kthvalue": 1, "median": 0, "mode": 0, "nanmedian": 0, "sort": 0, "topk": 1}
+
+
 @dataclass(frozen=True)
 class Sample:
-    """One call: `function(*tensors)`; all arguments that are no tensors are part of it."""
+    """One call: `function(*tensors)`; all arguments that are no tensors are part of it.
+    `on_device`: the same where it makes tensors on device="pjrt". `dim`: along which the second
+    result has the places of the elements of the first."""
 
     function: Function
     tensors: list[torch.Tensor]
+    on_device: Function
+    dim: int | None = None
 
 
 class Entry:
@@ -52,11 +60,6 @@ class Entry:
     @property
     def aten_name(self) -> str:
         return str(self._info.aten_name or self._info.name)
-
-    @property
-    def names_elements(self) -> bool:
-        """Whether its second result may name any of several equal elements (docs/using.md)."""
-        return self._info.name in ("kthvalue", "median", "mode", "nanmedian", "sort", "topk")
 
     @property
     def has_values(self) -> bool:
@@ -80,15 +83,23 @@ class Entry:
     def _sample(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sample:
         leaves, spec = tree_flatten((args, kwargs))
         places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        moved = ["pjrt" if _is_cpu(leaf) else leaf for leaf in leaves]
+        place = _DIM_ARGUMENT.get(self._info.name)
+        dim = None
+        if place is not None:
+            dim = kwargs.get("dim", args[1 + place] if len(args) > 1 + place else -1)
 
-        def function(*tensors: torch.Tensor) -> Any:
-            filled = list(leaves)
-            for place, tensor in zip(places, tensors, strict=True):
-                filled[place] = tensor
-            args, kwargs = tree_unflatten(filled, spec)
-            return self._info.op(*args, **kwargs)
+        def call(leaves: list[Any]) -> Function:
+            def function(*tensors: torch.Tensor) -> Any:
+                filled = list(leaves)
+                for place, tensor in zip(places, tensors, strict=True):
+                    filled[place] = tensor
+                args, kwargs = tree_unflatten(filled, spec)
+                return self._info.op(*args, **kwargs)
 
-        return Sample(function, [leaves[place] for place in places])
+            return function
+
+        return Sample(call(leaves), [leaves[place] for place in places], call(moved), dim)
 
     def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
         """Relative and absolute: assert_close's, or what PyTorch's tests of the entry allow."""
@@ -99,6 +110,10 @@ class Entry:
                     given = decorate.d[dtype]
                     rtol, atol = max(rtol, given.rtol), max(atol, given.atol)
         return rtol, atol
+
+
+def _is_cpu(leaf: Any) -> bool:
+    return isinstance(leaf, torch.device | str) and str(leaf) == "cpu"
 
 
 def seed(number: int) -> None:

@@ -2,13 +2,14 @@
 
     ./dev python tests/python/opinfo/sweep.py --road graph --out build/opinfo/graph.jsonl
 
-A line of the file is an entry. Entries that it has are left out, so a sweep that was stopped goes
-on; a process that ends or hangs counts as a failure of its entry.
+A line of the file is an entry. Entries that it has are not tried again, so a sweep that was stopped
+goes on; a process that ends or hangs counts as a failure of its entry.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import select
@@ -134,9 +135,37 @@ def sweep(
                 yield answer
 
 
+def resumed(
+    path: Path | None, keys: list[str], what: What, *, workers: int, timeout_s: float
+) -> Iterator[dict[str, Any]]:
+    """The same, of which those that the file has aren't tried again; it gets the others."""
+    known = [] if path is None or not path.exists() else path.read_text().splitlines()
+    answers = {answer["key"]: answer for answer in map(json.loads, known)}
+    yield from (answers[key] for key in keys if key in answers)
+    rest = [key for key in keys if key not in answers]
+    with tempfile.TemporaryDirectory(prefix="opinfo-") as cache:
+        os.environ["TORCH_PJRT_CACHE_DIR"] = cache
+        for answer in sweep(rest, what, workers=workers, timeout_s=timeout_s):
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("a") as out:
+                    out.write(json.dumps(answer) + "\n")
+            yield answer
+
+
+def state() -> str:
+    """A name for all that decides what is found: our code and the tests'."""
+    files = [*HERE.glob("*.py"), *(HERE.parents[2] / "torch_pjrt").rglob("*.py")]
+    files += (HERE.parents[2] / "torch_pjrt").glob("_C*.so")
+    content = hashlib.sha256()
+    for file in sorted(files):
+        content.update(file.read_bytes())
+    return content.hexdigest()[:16]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--road", choices=["graph", "backward", "compile"], default="graph")
+    parser.add_argument("--road", default="graph", help="of opinfo.roads.ROADS")
     parser.add_argument(
         "--dtype", action="append", default=[], help="e.g. float32; all if left out"
     )
@@ -145,6 +174,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=900, help="seconds for an entry")
     parser.add_argument("--only", action="append", help="an entry's key; all if left out")
+    parser.add_argument("--shard", default="0/1", help="k/n: every n-th entry from the k-th")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -152,29 +182,16 @@ def main() -> None:
     sys.path.insert(0, str(HERE.parent))
     from opinfo.entries import entries
 
-    done = set()
-    if args.out and args.out.exists():
-        done = {json.loads(line)["key"] for line in args.out.read_text().splitlines()}
     what = What(args.road, args.dtype, args.limit)
-    keys = [key for key in args.only or entries() if key not in done]
-    with tempfile.TemporaryDirectory(prefix="opinfo-") as cache:
-        os.environ["TORCH_PJRT_CACHE_DIR"] = cache
-        begin = time.monotonic()
-        for count, answer in enumerate(
-            sweep(keys, what, workers=args.workers, timeout_s=args.timeout),
-            1,
-        ):
-            line = json.dumps(answer)
-            if args.out:
-                args.out.parent.mkdir(parents=True, exist_ok=True)
-                with args.out.open("a") as out:
-                    out.write(line + "\n")
-            else:
-                print(line)
-            print(
-                f"{count}/{len(keys)} {time.monotonic() - begin:.0f} s {answer['key']}",
-                file=sys.stderr,
-            )
+    keys = args.only or list(entries())
+    shard, of = (int(number) for number in args.shard.split("/"))
+    begin = time.monotonic()
+    found = resumed(args.out, keys[shard::of], what, workers=args.workers, timeout_s=args.timeout)
+    for count, answer in enumerate(found, 1):
+        if not args.out:
+            print(json.dumps(answer))
+        seconds = time.monotonic() - begin
+        print(f"{count}/{len(keys[shard::of])} {seconds:.0f} s {answer['key']}", file=sys.stderr)
     return None
 
 

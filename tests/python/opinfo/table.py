@@ -22,6 +22,8 @@ ROADS = {
     "graph": "forward, from what AOTAutograd makes of the op",
     "backward": "forward and backward, likewise",
     "compile": "the first float32 sample, by torch.compile",
+    "device": 'on `device="pjrt"`, where a fallback is an op that ran on the CPU',
+    "device_backward": "forward and backward there",
 }
 
 
@@ -135,6 +137,29 @@ SHORT = {
 }
 
 
+def other_dtypes(record: Record) -> str:
+    """Of all samples that aren't of float32; "" if there are none."""
+    cells = [
+        cell
+        for row in record.rows.values()
+        for dtype, cell in row.cells.items()
+        if dtype != "float32"
+    ]
+    if not cells:
+        return ""
+    tried, passed, fallback = (
+        sum(getattr(cell, what) for cell in cells) for what in ("tried", "passed", "fallback")
+    )
+    return (
+        f" Of {tried} samples in other dtypes {passed} run with no fallback, {fallback} more are "
+        f"right with one, {tried - passed - fallback} fail."
+    )
+
+
+# Roads that have a column, of float32.
+FURTHER = {"backward": "backward", "device": "device", "device_backward": "its backward"}
+
+
 def how(row: Row, has_rule: bool) -> str:
     passed = sum(cell.passed for cell in row.cells.values())
     fallback = sum(cell.fallback for cell in row.cells.values())
@@ -161,7 +186,7 @@ def summary(record: Record, dtype: str) -> str:
 # Why an entry isn't compiled, or not with each of its samples: by what it is or what runs in eager.
 _FACTORS = ("linalg", "_linalg", "geqrf", "ormqr", "cholesky")
 _BY_VALUES = ("_local_scalar_dense", "masked_select", "nonzero", "_unique", "unique", "graph_break")
-_BY_VALUES += ("repeat_interleave", "searchsorted")
+_BY_VALUES += ("repeat_interleave", "searchsorted", "index_put", "index.Tensor", "resize")
 
 
 def reason(key: str, row: Row) -> str:
@@ -169,17 +194,17 @@ def reason(key: str, row: Row) -> str:
     if "sparse" in key:
         return "sparse tensors"
     if key.startswith("linalg.") or any(op.startswith(_FACTORS) for op in ops):
-        return "factors of matrices, and errors that tell of their values"
+        return "factorisations, and what is made of them"
     if any(op.startswith(_BY_VALUES) for op in ops):
         return "sizes, or a branch, by the values of a tensor"
-    return "others"
+    return "special functions, custom ops, and dtypes that programs don't have"
 
 
-def left_over(record: Record) -> list[str]:
-    """The entries of float32 that have a sample with a fallback, by the reason."""
+def left_over(record: Record, dtype: str = "float32") -> list[str]:
+    """The entries that have a sample with a fallback, by the reason."""
     groups: dict[str, list[str]] = {}
     for key, row in record.rows.items():
-        cell = row.cells.get("float32")
+        cell = row.cells.get(dtype)
         if cell is not None and cell.passed < cell.tried:
             groups.setdefault(reason(key, row), []).append(f"`{key}`")
     return [f"- {why} ({len(keys)}): {', '.join(keys)}" for why, keys in sorted(groups.items())]
@@ -188,7 +213,6 @@ def left_over(record: Record) -> list[str]:
 def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, str]) -> str:
     """docs/ops.md. `rules`: the overloads with a rule; `names`: the ATen name of each entry."""
     with_rule = {op.removeprefix("aten::").partition(".")[0] for op in rules}
-    graph = records["graph"]
     lines = [
         "# Operators",
         "",
@@ -200,26 +224,29 @@ def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, 
     for road, record in records.items():
         limit = "every sample" if record.limit is None else f"up to {record.limit} samples a dtype"
         lines += [f"- **{road}** ({ROADS[road]}; {limit}): {summary(record, 'float32')}."]
+        lines[-1] += other_dtypes(record)
     lines += ["", "What has a sample in float32 of which eager runs a part:", ""]
-    lines += left_over(graph)
+    lines += left_over(records["graph"])
     lines += [
         "",
         "How: *rule*, the op itself is lowered; *decomposed*, into ops that are; *fallback*, eager",
         "runs it or a part of it between [compiled pieces](fallback.md); *graph break*, Dynamo",
         "leaves it to eager; *fails*, an error that eager doesn't raise. A number is the samples",
-        "that passed with nothing in eager, `+` those that passed with a fallback, of those tried.",
+        "that passed with nothing in eager, `+` those that passed with a fallback, of those tried:",
+        "of each dtype, then of float32 with its backward, on the device, and with its backward",
+        "there. Of the dtypes other than float32 three samples an entry are tried.",
         "",
-        "| entry | how | " + " | ".join(SHORT.values()) + " | backward | in eager |",
-        "| --- | --- | " + "--- | " * len(SHORT) + "--- | --- |",
+        "| entry | how | " + " | ".join([*SHORT.values(), *FURTHER.values()]) + " | in eager |",
+        "| --- | --- | " + "--- | " * (len(SHORT) + len(FURTHER)) + "--- |",
     ]
-    backward = records["backward"].rows if "backward" in records else {}
-    for key, row in graph.rows.items():
+    for key, row in records["graph"].rows.items():
         cells = [str(row.cells.get(dtype, "")) for dtype in SHORT]
-        gradient = backward[key].cells.get("float32", "") if key in backward else ""
+        for road in FURTHER:
+            other = records[road].rows.get(key) if road in records else None
+            cells.append(str(other.cells.get("float32", "")) if other else "")
         ops = ", ".join(f"`{op.replace('aten::', '')}`" for op in row.ops[:3])
         kind = how(row, names.get(key, "") in with_rule)
-        columns = [f"`{key}`", kind, *cells, str(gradient), ops or row.error]
-        lines.append(f"| {' | '.join(columns)} |")
+        lines.append(f"| {' | '.join([f'`{key}`', kind, *cells, ops or row.error])} |")
     return "\n".join(lines) + "\n"
 
 
@@ -252,7 +279,7 @@ def main() -> None:
             new, old = row_of(answer), rows.get(answer["key"], Row({}, ()))
             is_anew = old.cells.keys() <= new.cells.keys()
             ops = new.ops if is_anew else tuple(dict.fromkeys(old.ops + new.ops))
-            rows[answer["key"]] = Row(old.cells | new.cells, ops, old.error or new.error)
+            rows[answer["key"]] = Row(old.cells | new.cells, ops, new.error)
     import torch  # noqa: F401
     from opinfo.entries import entries
 

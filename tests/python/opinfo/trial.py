@@ -1,30 +1,23 @@
-"""One entry of the OpInfo database, compiled and compared with eager on the CPU."""
+"""One entry of the OpInfo database on a road, compared with eager on the CPU."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from operator import getitem
 from typing import Any
 from unittest import mock
 
 import torch
+from opinfo import roads
 from opinfo.entries import OTHERS_TRIED, Entry, Sample, seed
-from torch._dynamo.utils import counters
-from torch._guards import TracingContext, tracing
+from opinfo.roads import Results
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 import torch_pjrt
-from torch_pjrt import backend, compiler
-
-# Samples that are compiled as one program.
-BATCH = 24
 
 
 @dataclass
@@ -50,35 +43,38 @@ class Tally:
 def try_entry(
     entry: Entry, road: str, dtypes: Sequence[str] = (), limit: int | None = None
 ) -> dict[str, Any]:
-    """The tallies by dtype. `road`: "graph" for what AOTAutograd makes of the op's function,
-    "backward" for its gradients too, "compile" for torch.compile of the first sample. `dtypes`:
-    only these. `limit`: of the samples of each dtype, so many."""
+    """The tallies by dtype. `road`: a key of roads.ROADS. `dtypes`: only these. `limit`: of the
+    samples of each dtype, so many."""
     found = {}
     for dtype in entry.dtypes():
         if dtypes and str(dtype).removeprefix("torch.") not in dtypes:
             continue
-        tally = _try_dtype(entry, dtype, road, limit)
+        tally = _try_dtype(entry, dtype, roads.ROADS[road], limit)
         if tally is not None:
             found[str(dtype).removeprefix("torch.")] = asdict(tally)
     return found
 
 
-def _try_dtype(entry: Entry, dtype: torch.dtype, road: str, limit: int | None) -> Tally | None:
-    backward = road == "backward"
-    if backward and not (dtype in (torch.float32, torch.float64) and entry.has_backward(dtype)):
+def _try_dtype(
+    entry: Entry, dtype: torch.dtype, road: roads.Road, limit: int | None
+) -> Tally | None:
+    if road.gradients and not (
+        dtype in (torch.float32, torch.float64) and entry.has_backward(dtype)
+    ):
         return None
-    if road == "compile" and dtype != torch.float32:
+    if road.first_only and dtype != torch.float32:
         return None
-    samples = list(entry.samples(dtype, gradients=backward))
-    if road == "compile":
+    samples = list(entry.samples(dtype, gradients=road.gradients))
+    if road.first_only:
         samples = samples[:1]
     elif dtype != torch.float32:
         samples = samples[:OTHERS_TRIED]
     if limit is not None:
         samples = _spread(samples, limit)
     tally = Tally()
-    for first in range(0, len(samples), BATCH):
-        _Trial(entry, dtype, road, tally).run(samples[first : first + BATCH])
+    trial = _Trial(entry, dtype, road, tally)
+    for first in range(0, len(samples), road.batch):
+        trial.run(samples[first : first + road.batch])
     return tally
 
 
@@ -90,12 +86,12 @@ def _spread(samples: list[Sample], count: int) -> list[Sample]:
 
 
 class _Trial:
-    """The samples of one dtype: all in one program, or each alone where that doesn't work."""
+    """The samples of one dtype: all at once, or each alone where that doesn't work."""
 
-    def __init__(self, entry: Entry, dtype: torch.dtype, road: str, tally: Tally) -> None:
+    def __init__(self, entry: Entry, dtype: torch.dtype, road: roads.Road, tally: Tally) -> None:
         self._entry = entry
         self._tolerance = entry.tolerance(dtype)
-        self._run = {"graph": _forward, "backward": _with_gradients, "compile": _compiled}[road]
+        self._road = road
         self._tally = tally
 
     def run(self, samples: Sequence[Sample]) -> None:
@@ -107,57 +103,46 @@ class _Trial:
             for sample, want in wanted:
                 self._alone(sample, want)
 
-    def _eager(self, sample: Sample) -> list[Any] | None:
+    def _eager(self, sample: Sample) -> Results | None:
         """The results; None where eager itself raises."""
         try:
-            return self._plain(sample, sample.tensors)
+            return self._plain(sample)
         except Exception:
             return None
 
-    def _plain(self, sample: Sample, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        seed(0)
-        return tree_leaves(self._run(sample.function, _copies(tensors), compiled=False))
+    def _plain(self, sample: Sample) -> Results:
+        return roads.eager(sample, self._road.gradients, spread_out=not self._road.on_device)
 
-    def _together(self, wanted: Sequence[tuple[Sample, list[Any]]]) -> bool:
+    def _together(self, wanted: Sequence[tuple[Sample, Results]]) -> bool:
         """Whether all are right and nothing fell back."""
-        if self._run is not _forward:
+        if self._road.many is None:
             return False
-        counts = [len(sample.tensors) for sample, _ in wanted]
-
-        def all_of_them(*tensors: torch.Tensor) -> list[Any]:
-            results, start = [], 0
-            for (sample, _), count in zip(wanted, counts, strict=True):
-                results.append(sample.function(*tensors[start : start + count]))
-                start += count
-            return results
-
-        tensors = [t for sample, _ in wanted for t in sample.tensors]
         torch_pjrt.reset_stats()
         try:
-            got = tree_leaves(_forward(all_of_them, _copies(tensors), compiled=True, error=True))
+            got = self._road.many([sample for sample, _ in wanted])
+            differ = any(
+                self._difference(sample, results, want)
+                for (sample, want), results in zip(wanted, got, strict=True)
+            )
         except Exception:
             return False
-        self._tally.executions += torch_pjrt.stats()["executions"]
-        start = 0
-        for sample, want in wanted:
-            if self._difference(sample, got[start : start + len(want)], want):
-                return False
-            start += len(want)
-        return True
+        if not differ:
+            self._tally.executions += torch_pjrt.stats()["executions"]
+        return not differ
 
-    def _alone(self, sample: Sample, want: list[Any]) -> None:
+    def _alone(self, sample: Sample, want: Results) -> None:
         tally = self._tally
         torch_pjrt.reset_stats()
-        _fallbacks.clear()
+        roads.fallbacks.clear()
         try:
-            got = self._results(sample)
+            got = self._road.one(sample)
+            difference = self._difference(sample, got, want)
         except Exception as error:
             tally.failed += 1
             tally.fault(f"{type(error).__name__}: {error}")
             return
-        difference = self._difference(sample, got, want)
         tally.executions += torch_pjrt.stats()["executions"]
-        fell_back = set(_fallbacks)
+        fell_back = set(roads.fallbacks)
         for op in fell_back:
             tally.fallbacks[op] = tally.fallbacks.get(op, 0) + 1
         if difference:
@@ -168,34 +153,19 @@ class _Trial:
         else:
             tally.passed += 1
 
-    def _results(self, sample: Sample) -> list[Any]:
-        try:
-            results = self._run(sample.function, _copies(sample.tensors), compiled=True)
-        except torch_pjrt.Error:
-            raise
-        except Exception:
-            # What AOTAutograd can't trace: there Dynamo breaks the graph.
-            if self._run is _compiled:
-                raise
-            again = _compiled if self._run is _forward else _compiled_with_gradients
-            results = again(sample.function, _copies(sample.tensors), compiled=True)
-            if not _fallbacks:
-                _fallbacks["graph break"] += 1
-        return tree_leaves(results)
-
-    def _difference(self, sample: Sample, got: list[Any], want: list[Any]) -> str:
+    def _difference(self, sample: Sample, got: Results, want: Results) -> str:
         if len(got) != len(want):
             return f"{len(got)} results, eager has {len(want)}"
         for k, (a, b) in enumerate(zip(got, want, strict=True)):
             problem = self._compare(a, b)
             if not problem:
                 continue
-            if problem.startswith("values") and k > 0 and self._entry.names_elements:
+            if problem.startswith("strides") and a.stride() in self._other_strides(sample, k):
                 continue
-            if problem.startswith("strides") and self._fake_strides(sample, k) == a.stride():
-                continue  # torch's fake tensors themselves differ from its kernels
             if problem.startswith("values") and (
-                self._is_random(sample, k) or self._is_near(sample, k, a, b)
+                self._is_random(sample, k)
+                or self._names_an_equal(sample, k, got, want)
+                or self._is_near(sample, k, a, b)
             ):
                 continue
             return f"result {k}: {problem}; of {_describe(sample)}"
@@ -209,45 +179,79 @@ class _Trial:
             return f"type {type(got).__name__}"
         if got.dtype != want.dtype or got.shape != want.shape:
             return f"type {got.dtype}{list(got.shape)}, eager's {want.dtype}{list(want.shape)}"
-        if self._entry.has_values:
-            rtol, atol = self._tolerance
-            if want.dtype.is_floating_point or want.dtype.is_complex:
-                own = torch.testing._comparison.default_tolerances(want.dtype)
-                rtol, atol = max(rtol, own[0]), max(atol, own[1])
-            else:
-                rtol = atol = 0
-            try:
-                torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
-            except AssertionError as error:
-                text = " ".join(str(error).split())
-                first = [t.flatten()[:6].tolist() for t in (got, want)]
-                return f"values: {text}; {first[0]}, eager's {first[1]}"
+        strides = got.stride() if got.layout is torch.strided else ()
+        if self._entry.has_values and (problem := self._compare_values(got.cpu(), want)):
+            return problem
         if _strides(got) != _strides(want):
-            return f"strides {got.stride()}, eager's {want.stride()}"
+            return f"strides {strides}, eager's {want.stride()}"
         return ""
 
-    def _fake_strides(self, sample: Sample, k: int) -> tuple[int, ...] | None:
+    def _compare_values(self, got: torch.Tensor, want: torch.Tensor) -> str:
+        rtol, atol = self._tolerance
+        if want.dtype.is_floating_point or want.dtype.is_complex:
+            own = torch.testing._comparison.default_tolerances(want.dtype)
+            rtol, atol = max(rtol, own[0]), max(atol, own[1])
+        else:
+            rtol = atol = 0
+        try:
+            torch.testing.assert_close(got, want, rtol=rtol, atol=atol, equal_nan=True)
+        except AssertionError as error:
+            text = " ".join(str(error).split())
+            first = [t.flatten()[:6].tolist() for t in (got, want)]
+            return f"values: {text}; {first[0]}, eager's {first[1]}"
+        return ""
+
+    def _other_strides(self, sample: Sample, k: int) -> list[Any]:
+        """Those that torch itself may give beside eager's: its fake tensors differ from its kernels
+        in some, and AOTAutograd lays gradients out as it likes."""
+        found: list[Any] = []
+        if self._road.gradients and not self._road.on_device:
+            found.append(roads.strides_of_autograd(sample, k))
         try:
             with FakeTensorMode() as mode:
                 fake = [mode.from_tensor(t.detach()) for t in sample.tensors]
-                return tree_leaves(sample.function(*fake))[k].stride()
+                found.append(tree_leaves(sample.function(*fake))[k].stride())
         except Exception:
-            return None
+            pass
+        return found
 
     def _is_random(self, sample: Sample, k: int) -> bool:
         """Whether eager gives another result with another seed, which the op may set itself."""
-        run = _with_gradients if self._run is _with_gradients else _forward
         results = []
         for number in range(4):
-            seed(number)
-            with mock.patch("torch.manual_seed"):
-                again = run(sample.function, _copies(sample.tensors), compiled=False)
-            results.append(tree_leaves(again)[k])
+            with (
+                mock.patch.object(roads, "seed", lambda _, number=number: seed(number)),
+                mock.patch("torch.manual_seed"),
+            ):
+                results.append(self._plain(sample)[k])
+        if not isinstance(results[0], torch.Tensor):
+            return any(again != results[0] for again in results)
         return not all(torch.equal(results[0], again) for again in results[1:])
 
-    def _is_near(self, sample: Sample, k: int, got: torch.Tensor, want: torch.Tensor) -> bool:
+    def _names_an_equal(self, sample: Sample, k: int, got: Results, want: Results) -> bool:
+        """Whether the places of elements are other ones of equal elements (docs/using.md), or these
+        are the gradients of such."""
+        if sample.dim is None or k == 0 or torch.equal(got[1].cpu(), want[1]):
+            return False
+        if k > 1:
+            ours, eagers = (r[k].cpu().flatten().sort().values for r in (got, want))
+            return not self._compare_values(ours, eagers)
+        source, values, places = sample.tensors[0].detach(), got[0].cpu(), got[1].cpu()
+        if source.dim() == 0:
+            return False
+        if values.dim() < source.dim():
+            values, places = values.unsqueeze(sample.dim), places.unsqueeze(sample.dim)
+        ordered = places.sort(sample.dim).values
+        if (ordered.diff(dim=sample.dim) == 0).any():
+            return False
+        there = source.gather(sample.dim, places)
+        return bool(torch.equal(there.nan_to_num(), values.nan_to_num()))
+
+    def _is_near(self, sample: Sample, k: int, got: Any, want: Any) -> bool:
         """Whether a float64 computation says that we are not much further off than eager."""
-        if not (want.dtype.is_floating_point or want.dtype.is_complex):
+        if not isinstance(want, torch.Tensor) or not (
+            want.dtype.is_floating_point or want.dtype.is_complex
+        ):
             return False
         wide = torch.complex128 if want.dtype.is_complex else torch.float64
         tensors = [
@@ -260,118 +264,12 @@ class _Trial:
             t.requires_grad_(s.requires_grad) for t, s in zip(tensors, sample.tensors, strict=True)
         ]
         try:
-            exact = self._plain(sample, tensors)[k].to(wide)
+            again = Sample(sample.function, tensors, sample.on_device, sample.dim)
+            exact = self._plain(again)[k].to(wide)
         except Exception:
             return False
-        off, eagers = ((t.to(wide) - exact).abs().max() for t in (got, want))
+        off, eagers = ((t.cpu().to(wide) - exact).abs().max() for t in (got, want))
         return bool(off <= 3 * eagers + 1e-6 * exact.abs().max())
-
-
-# Ops that eager ran for want of a program, by name.
-_fallbacks: Counter[str] = Counter()
-
-
-def _note(report: compiler.Report) -> None:
-    _fallbacks.update(f.op for f in report.fallbacks if f.why is not None)
-
-
-def _copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """With the same strides, so that a sample can be used twice."""
-
-    def copy(t: torch.Tensor) -> torch.Tensor:
-        if t.layout is not torch.strided:
-            return t.clone()
-        new = torch.empty_strided(t.shape, t.stride(), dtype=t.dtype)
-        new = new.copy_(t.detach()) if t.numel() else new
-        return new.requires_grad_(t.requires_grad)
-
-    return [copy(t) if not _overlaps(t) else t for t in tensors]
-
-
-def _overlaps(t: torch.Tensor) -> bool:
-    return t.layout is torch.strided and any(
-        stride == 0 and size > 1 for size, stride in zip(t.shape, t.stride(), strict=True)
-    )
-
-
-def _graph(function: Callable[..., Any], inputs: int, outputs: int) -> torch.fx.GraphModule:
-    """A graph of one call that gives a list, as Dynamo would hand it over."""
-    graph = torch.fx.Graph()
-    call = graph.call_function(function, tuple(graph.placeholder(f"x{k}") for k in range(inputs)))
-    graph.output(tuple(graph.call_function(getitem, (call, k)) for k in range(outputs)))
-    return torch.fx.GraphModule({}, graph)
-
-
-def _forward(
-    function: Callable[..., Any],
-    tensors: list[torch.Tensor],
-    *,
-    compiled: bool,
-    error: bool = False,
-) -> Any:
-    with torch.no_grad():
-        return _call(function, tensors, compiled, error)
-
-
-def _call(
-    function: Callable[..., Any], tensors: list[torch.Tensor], compiled: bool, error: bool = False
-) -> Any:
-    if not compiled:
-        return function(*tensors)
-
-    def flat(*given: torch.Tensor) -> list[Any]:
-        return tree_leaves(function(*given))
-
-    seed(0)
-    gm = _graph(flat, len(tensors), len(flat(*_copies(tensors))))
-    options = {"fallback": "error"} if error else None
-    seed(0)
-    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
-        fast = backend.pjrt(gm, tensors, options=options)
-    return fast(*tensors)
-
-
-def _with_gradients(
-    function: Callable[..., Any], tensors: list[torch.Tensor], *, compiled: bool
-) -> Any:
-    """The results, and the gradients of the tensors by a fixed cotangent."""
-    results = tree_leaves(_call(function, tensors, compiled))
-    outputs = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
-    inputs = [t for t in tensors if t.requires_grad]
-    generator = torch.Generator().manual_seed(1)
-    tangents = [
-        torch.randn(r.shape, dtype=torch.float64, generator=generator).to(r.dtype) for r in outputs
-    ]
-    gradients = torch.autograd.grad(outputs, inputs, tangents, allow_unused=True) if outputs else []
-    detached = tree_map_only(torch.Tensor, torch.Tensor.detach, results)
-    return [*detached, *gradients]
-
-
-def _compiled(function: Callable[..., Any], tensors: list[torch.Tensor], *, compiled: bool) -> Any:
-    with torch.no_grad():
-        seed(0)
-        return _by_dynamo(function)(*tensors) if compiled else function(*tensors)
-
-
-def _compiled_with_gradients(
-    function: Callable[..., Any], tensors: list[torch.Tensor], *, compiled: bool
-) -> Any:
-    function = _by_dynamo(function) if compiled else function
-    return _with_gradients(function, tensors, compiled=False)
-
-
-def _by_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    counters.clear()
-    fast = torch.compile(function, backend="pjrt")
-
-    def call(*tensors: torch.Tensor) -> Any:
-        results = fast(*tensors)
-        if counters["graph_break"]:
-            _fallbacks["graph break"] += 1
-        return results
-
-    return call
 
 
 def _strides(t: torch.Tensor) -> list[tuple[int, int]]:
@@ -395,9 +293,8 @@ def prepare() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable()
-        compiler.observers.append(_note)
         try:
-            yield
+            with roads.noted():
+                yield
         finally:
-            compiler.observers.remove(_note)
             logging.disable(logging.NOTSET)
