@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -67,6 +68,42 @@ void mark(const Graph& graph, const Size& size, std::vector<bool>& used) {
   if (size.is_symbolic()) graph.exprs.mark_symbols(size.expr, used);
 }
 
+// symbol * factor + offset; no symbol (-1): the offset alone.
+struct Linear {
+  int64_t symbol = -1;
+  int64_t factor = 0;
+  int64_t offset = 0;
+};
+
+std::optional<Linear> linear(const Exprs& exprs, ExprId id);
+
+// Of two operands' forms one has no symbol at least.
+std::optional<Linear> combine(ExprOp op, const Linear& a, const Linear& b) {
+  if (a.symbol >= 0 && b.symbol >= 0) return std::nullopt;
+  const Linear& of_symbol = b.symbol >= 0 ? b : a;
+  const int64_t number = b.symbol >= 0 ? a.offset : b.offset;
+  Linear result = of_symbol;
+  const bool overflows = op == ExprOp::kAdd
+                             ? __builtin_add_overflow(of_symbol.offset, number, &result.offset)
+                             : __builtin_mul_overflow(of_symbol.offset, number, &result.offset) ||
+                                   __builtin_mul_overflow(of_symbol.factor, number, &result.factor);
+  return overflows ? std::nullopt : std::optional(result);
+}
+
+// The expression as such, if it is one.
+std::optional<Linear> linear(const Exprs& exprs, ExprId id) {
+  const Exprs::Node& n = exprs.node(id);
+  if (n.op == ExprOp::kSymbol) return Linear{n.i, 1, 0};
+  if (n.op == ExprOp::kInt) return Linear{-1, 0, n.i};
+  if (n.op != ExprOp::kAdd && n.op != ExprOp::kMul) return std::nullopt;
+  std::optional<Linear> result = linear(exprs, n.args[0]);
+  for (size_t k = 1; result && k < n.args.size(); ++k) {
+    const std::optional<Linear> next = linear(exprs, n.args[k]);
+    result = next ? combine(n.op, *result, *next) : std::nullopt;
+  }
+  return result;
+}
+
 // Symbols that a call has to know. Strides and offsets of inputs are not among them: these are read
 // from the tensors.
 std::vector<bool> needed_symbols(const Graph& graph) {
@@ -103,43 +140,54 @@ Dims evaluate(const Exprs& exprs, const std::vector<Size>& sizes,
   return values;
 }
 
-Binding::Binding(const Graph& graph) : free_(graph.inputs.size()) {
-  const std::vector<std::string>& names = graph.exprs.symbols();
-  std::vector<bool> known(names.size());
+// Gives sources to symbols that have none: inputs that are a symbol, or that tell of one.
+void Binding::add_sources(const Graph& graph, bool only_symbols) {
+  std::vector<bool> known(graph.exprs.symbols().size());
+  for (const Source& s : sources_) known[s.symbol] = true;
   const auto add = [&](const Size& size, size_t input, int32_t dim) {
-    const int64_t symbol = size.is_symbolic() ? graph.exprs.as_symbol(size.expr) : -1;
-    if (symbol < 0) return false;
-    if (!known[symbol]) {
-      sources_.push_back({static_cast<int32_t>(symbol), static_cast<int32_t>(input), dim});
-    }
-    known[symbol] = true;
-    return true;
+    if (!size.is_symbolic()) return;
+    const std::optional<Linear> l = linear(graph.exprs, size.expr);
+    if (!l || l->symbol < 0 || l->factor == 0 || known[l->symbol]) return;
+    if (only_symbols && graph.exprs.as_symbol(size.expr) < 0) return;
+    known[l->symbol] = true;
+    sources_.push_back(
+        {static_cast<int32_t>(l->symbol), static_cast<int32_t>(input), dim, l->factor, l->offset});
   };
-  const std::vector<bool> structural = structural_symbols(graph);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const Input& input = graph.inputs[i];
-    if (input.kind != Input::Kind::kNumber) continue;
-    const size_t before = sources_.size();
-    if (add(input.number, i, -1) && sources_.size() > before) {
-      free_[i] = !structural[sources_.back().symbol];
-    } else if (input.number.is_symbolic()) {
-      computed_.push_back(static_cast<int32_t>(i));
-    }
+    if (graph.inputs[i].kind == Input::Kind::kNumber) add(graph.inputs[i].number, i, -1);
   }
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const std::vector<Size>& dims = graph.inputs[i].type.dims;
     for (size_t d = 0; d < dims.size(); ++d) add(dims[d], i, static_cast<int32_t>(d));
   }
-  std::ranges::copy_if(sources_, std::back_inserter(structural_),
-                       [&](const Source& s) { return structural[s.symbol]; });
+}
+
+Binding::Binding(const Graph& graph) : free_(graph.inputs.size()) {
+  const std::vector<std::string>& names = graph.exprs.symbols();
+  for (const bool only_symbols : {true, false}) add_sources(graph, only_symbols);
+  std::ranges::stable_partition(sources_, [](const Source& s) { return s.dim < 0; });
+  std::vector<bool> known(names.size());
+  for (const Source& s : sources_) known[s.symbol] = true;
   const std::vector<bool> needed = needed_symbols(graph);
   for (size_t s = 0; s < names.size(); ++s) {
     if (!needed[s] || known[s]) continue;
     fail(Code::kUnsupported, "the size ", names[s],
          " can't be read from the inputs: it is neither an int input nor a dim of a tensor");
   }
+  const std::vector<bool> structural = structural_symbols(graph);
+  std::ranges::copy_if(sources_, std::back_inserter(structural_),
+                       [&](const Source& s) { return structural[s.symbol]; });
   // An expression may read free symbols, so it is checked at each call and not part of the match.
-  for (const int32_t i : computed_) free_[i] = true;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const Size& number = graph.inputs[i].number;
+    if (graph.inputs[i].kind != Input::Kind::kNumber || !number.is_symbolic()) continue;
+    if (graph.exprs.as_symbol(number.expr) >= 0) continue;
+    computed_.push_back(static_cast<int32_t>(i));
+    free_[i] = true;
+  }
+  for (const Source& s : sources_) {
+    if (s.dim < 0) free_[s.input] = !structural[s.symbol];
+  }
 }
 
 std::vector<int64_t> Binding::bind(const Graph& graph, std::span<const Argument> arguments) const {
@@ -150,7 +198,7 @@ std::vector<int64_t> Binding::bind(const Graph& graph, std::span<const Argument>
     if (s.dim >= static_cast<int64_t>(a.tensor.dims.size())) {
       check_tensor(graph, s.input, a, symbols);
     }
-    symbols[s.symbol] = s.dim < 0 ? a.number : a.tensor.dims[s.dim];
+    symbols[s.symbol] = s.solve(s.number(arguments));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].is_tensor) {
@@ -168,8 +216,7 @@ uint64_t Binding::hash(std::span<const Argument> arguments) const {
   for (const Source& s : structural_) {
     const Argument& a = arguments[s.input];
     if (s.dim >= static_cast<int64_t>(a.tensor.dims.size())) return 0;
-    const int64_t value = s.dim < 0 ? a.number : a.tensor.dims[s.dim];
-    hash = (hash ^ static_cast<uint64_t>(value)) * kOdd;
+    hash = (hash ^ static_cast<uint64_t>(s.number(arguments))) * kOdd;
     hash ^= hash >> 32;
   }
   return hash;
@@ -194,7 +241,7 @@ void Binding::bind_numbers(const Graph& graph, std::span<const Argument> argumen
                            std::vector<int64_t>& symbols) const {
   for (const Source& s : sources_) {
     if (s.dim >= 0) break;
-    symbols[s.symbol] = arguments[s.input].number;
+    symbols[s.symbol] = s.solve(arguments[s.input].number);
   }
   for (const int32_t i : computed_) check_number(graph, i, arguments[i].number, symbols);
 }
@@ -203,7 +250,7 @@ std::vector<int64_t> Binding::hints(const Graph& graph) const {
   std::vector<int64_t> symbols(graph.exprs.symbols().size());
   for (const Source& s : sources_) {
     const Input& input = graph.inputs[s.input];
-    symbols[s.symbol] = s.dim < 0 ? input.number.value : input.type.dims[s.dim].value;
+    symbols[s.symbol] = s.solve(s.dim < 0 ? input.number.value : input.type.dims[s.dim].value);
   }
   return symbols;
 }

@@ -23,8 +23,8 @@ Dims evaluate(const Exprs& exprs, const std::vector<Size>& sizes, std::span<cons
 
 class Binding {
  public:
-  // Throws Error(kUnsupported) for a symbol that is used but isn't itself an int input or an
-  // input's dim.
+  // Throws Error(kUnsupported) for a symbol that is used, of which no int input and no input's dim
+  // is a multiple plus a number (itself at best).
   explicit Binding(const Graph& graph);
 
   // The value of each symbol. Throws Error(kInvalid), naming the input, where an argument isn't
@@ -50,16 +50,27 @@ class Binding {
   bool is_free(size_t i) const { return free_[i]; }
 
  private:
+  // A number among the arguments: symbol * factor + offset.
   struct Source {
+    int64_t number(std::span<const Argument> arguments) const {
+      const Argument& a = arguments[input];
+      return dim < 0 ? a.number : a.tensor.dims[dim];
+    }
+    int64_t solve(int64_t given) const { return (given - offset) / factor; }
+
     int32_t symbol;
     int32_t input;
     int32_t dim;  // -1: the input is the number itself
+    int64_t factor;
+    int64_t offset;
   };
+
+  void add_sources(const Graph& graph, bool only_symbols);
 
   std::vector<Source> sources_;     // ints first
   std::vector<Source> structural_;  // those whose symbol is part of a program's key
   std::vector<bool> free_;
-  std::vector<int32_t> computed_;  // int inputs that are expressions
+  std::vector<int32_t> computed_;  // int inputs that are expressions of symbols
 };
 
 }  // namespace torch_pjrt::compile

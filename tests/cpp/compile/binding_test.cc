@@ -64,6 +64,31 @@ TEST_F(BindingTest, RefusesASizeThatNoInputHas) {
             "nor a dim of a tensor");
 }
 
+TEST_F(BindingTest, SolvesForASymbolThatNoInputIs) {
+  Graph graph;
+  const ExprId s = graph.exprs.add_symbol("s0");
+  const ExprId t = graph.exprs.add_symbol("s1");
+  const ExprId next = graph.exprs.add(ExprOp::kAdd, {s, graph.exprs.add_int(1)});
+  const ExprId twice = graph.exprs.add(ExprOp::kMul, {graph.exprs.add_int(2), t});
+  const ExprId odd = graph.exprs.add(ExprOp::kAdd, {graph.exprs.add_int(-1), twice});
+  graph.add_number_input("n", Size::symbolic(next, 5));
+  graph.add_tensor_input("x", {DType::kF32, {Size::symbolic(odd, 7)}, {1}, 0});
+  Output output;
+  output.kind = Output::Kind::kNumber;
+  output.number = Scalar::symbolic(ScalarKind::kInt, s);
+  graph.outputs.push_back(output);
+  const Binding binding(graph);
+  const Dims dims = {9};
+  EXPECT_EQ(binding.bind(graph, std::vector{number(3), tensor(dims)}), (Dims{2, 5}));
+  EXPECT_EQ(binding.hints(graph), (Dims{4, 4}));
+  EXPECT_TRUE(binding.is_free(0));
+  std::vector<int64_t> symbols = {2, 5};
+  binding.bind_numbers(graph, std::vector{number(8), tensor(dims)}, symbols);
+  EXPECT_EQ(symbols, (Dims{7, 5}));
+  const Dims even = {8};
+  EXPECT_NE(error_of([&] { binding.bind(graph, std::vector{number(3), tensor(even)}); }), "");
+}
+
 TEST_F(BindingTest, AnIntThatReachesNoStructureIsFree) {
   graph_.add_number_input("position", Size::symbolic(graph_.exprs.add_symbol("s2"), 7));
   const Binding binding(graph_);

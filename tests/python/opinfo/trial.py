@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 from opinfo import roads
-from opinfo.entries import OTHERS_TRIED, Entry, Sample, seed
+from opinfo.entries import OTHERS_TRIED, Entry, Sample
 from opinfo.roads import Results
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
@@ -219,10 +219,11 @@ class _Trial:
         """Whether eager gives another result with another seed, which the op may set itself."""
         results = []
         for number in range(4):
-            with (
-                mock.patch.object(roads, "seed", lambda _, number=number: seed(number)),
-                mock.patch("torch.manual_seed"),
-            ):
+
+            def reseed(_: int, number: int = number) -> None:
+                torch.default_generator.manual_seed(number)
+
+            with mock.patch.object(roads, "seed", reseed), mock.patch("torch.manual_seed"):
                 results.append(self._plain(sample)[k])
         if not isinstance(results[0], torch.Tensor):
             return any(again != results[0] for again in results)
