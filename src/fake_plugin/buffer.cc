@@ -72,7 +72,7 @@ void copy_to_host(PJRT_Buffer_ToHostBuffer_Args& args) {
   }
   const std::shared_ptr<Storage> storage = args.src->storage();
   if (size != 0) std::memcpy(args.dst, storage->data(), size);
-  args.event = make_event(args.src->client());
+  args.event = make_event(args.src->client(), args.src->written);
 }
 
 }  // namespace
@@ -160,7 +160,7 @@ void add_buffer_functions(Table& table) {
       [](auto& args) { args.is_on_cpu = !args.buffer->client()->modes.own_memory; });
   table.add<&PJRT_Api::PJRT_Buffer_ReadyEvent>([](auto& args) {
     args.buffer->storage();
-    args.event = make_event(args.buffer->client());
+    args.event = make_event(args.buffer->client(), args.buffer->written);
   });
   table.add<&PJRT_Api::PJRT_Buffer_UnsafePointer>([](auto& args) {
     if (args.buffer->client()->modes.own_memory) {

@@ -59,6 +59,8 @@ struct PJRT_Buffer : torch_pjrt::fake::Object {
 
   const torch_pjrt::fake::Shape shape;
   const size_t num_bytes;
+  // When its elements are there; null: from the start.
+  std::shared_ptr<torch_pjrt::fake::Completion> written;
 
   // Throws a Failure if the memory was deleted or donated; a strict client ends the process.
   std::shared_ptr<torch_pjrt::fake::Storage> storage() const;

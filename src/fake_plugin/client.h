@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "fake_plugin/late.h"
 #include "fake_plugin/modes.h"
 #include "fake_plugin/object.h"
 
@@ -28,9 +29,12 @@ struct PJRT_Memory {
 
 struct PJRT_Client : torch_pjrt::fake::Object {
   explicit PJRT_Client(const torch_pjrt::fake::Modes& modes)
-      : Object(torch_pjrt::fake::Kind::kClient, modes.strict), modes(modes) {}
+      : Object(torch_pjrt::fake::Kind::kClient, modes.strict), modes(modes) {
+    if (modes.late_ms > 0) late = std::make_unique<torch_pjrt::fake::LateEnds>(modes.late_ms);
+  }
 
   const torch_pjrt::fake::Modes modes;
+  std::unique_ptr<torch_pjrt::fake::LateEnds> late;  // null: executions end at once
   std::vector<std::unique_ptr<PJRT_Device>> devices;
   std::vector<PJRT_Device*> device_list;
   PJRT_Memory memory;

@@ -19,7 +19,9 @@ extern "C" {
    ends the process, with a line on stderr: the use of an object after its destruction, of a buffer
    after its deletion or donation, an argument of another dtype or shape than the program's, donated
    memory that overlaps another argument's, an object that outlives its client, an event or error
-   that is there when the process exits. Memory of destroyed objects is never freed. */
+   that is there when the process exits. Memory of destroyed objects is never freed.
+   "late_ms"     int: an execution ends so many milliseconds after its call has returned, and what
+   waits for it or for its results is told by a thread of the plugin's; 0 unless set. */
 bool torch_pjrt_fake_set(const char* mode, int64_t value);
 
 /* Makes GetPjrtApi give a table of minor version `minor` from now on, as an older or a newer plugin
@@ -49,6 +51,9 @@ int64_t torch_pjrt_fake_calls(const char* function);
 /* Number of objects of a kind that were made and not yet destroyed: "buffer", "event", "executable"
    (loaded or not), "client" or "error"; -1 for another kind. */
 int64_t torch_pjrt_fake_live(const char* kind);
+
+/* Number of executions that have begun and not ended, which "late_ms" makes. */
+int64_t torch_pjrt_fake_running(void);
 
 /* Sets the numbers of calls to 0 and forgets all orders to fail or to be slow. Modes and version
  * stay. */

@@ -1,6 +1,7 @@
 #include "fake_plugin/executable.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ constexpr std::string_view kMagic = "fake plugin: ";
 constexpr std::string_view kName = "main";
 constexpr std::string_view kMemoryKind = "unpinned_host";
 constexpr std::string_view kFlops = "flops";
+constexpr size_t kZeroedBytes = 64;
 
 std::unique_ptr<PJRT_Executable> describe(const PJRT_LoadedExecutable& loaded) {
   auto executable = std::make_unique<PJRT_Executable>(loaded.client());
@@ -127,8 +129,12 @@ std::shared_ptr<Storage> output_storage(const Program& program, size_t i,
     std::shared_ptr<Storage> storage = args.argument_lists[0][*donor]->take();
     if (storage && storage->writable()) return storage;
   }
-  return std::make_shared<Storage>(program.results[i].num_bytes(),
-                                   args.executable->client()->modes.own_memory);
+  const size_t size = program.results[i].num_bytes();
+  const bool own_memory = args.executable->client()->modes.own_memory;
+  auto storage = std::make_shared<Storage>(size, own_memory);
+  // So that a program's small result that says what is wrong says nothing.
+  if (size <= kZeroedBytes && !own_memory) std::memset(storage->data(), 0, size);
+  return storage;
 }
 
 void execute(PJRT_LoadedExecutable_Execute_Args& args) {
@@ -145,8 +151,11 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     outputs.push_back(make_buffer(args.executable->client(), program.results[i]));
     outputs.back()->set_storage(output_storage(program, i, args));
   }
+  const auto& late = args.executable->client()->late;
+  const std::shared_ptr<Completion> end = late ? late->begin() : nullptr;
+  for (const auto& output : outputs) output->written = end;
   if (args.device_complete_events)
-    args.device_complete_events[0] = make_event(args.executable->client());
+    args.device_complete_events[0] = make_event(args.executable->client(), end);
   for (size_t i = 0; i < outputs.size(); ++i) args.output_lists[0][i] = outputs[i].release();
 }
 

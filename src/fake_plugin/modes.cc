@@ -14,6 +14,8 @@ bool set(Modes& modes, std::string_view name, int64_t value) {
   if (value < 0) return false;
   if (name == "devices") {
     modes.devices = value;
+  } else if (name == "late_ms") {
+    modes.late_ms = value;
   } else if (name == "own_memory" && value <= 1) {
     modes.own_memory = value == 1;
   } else if (name == "strict" && value <= 1) {

@@ -14,6 +14,7 @@ struct Modes {
   int64_t devices = 1;
   bool own_memory = false;
   bool strict = false;
+  int64_t late_ms = 0;
 };
 
 // Sets the mode of that name for clients made from now on; false if there is none, or not with this

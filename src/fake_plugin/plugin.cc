@@ -129,6 +129,10 @@ TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_calls(const char* function) {
   return calls ? calls->count() : -1;
 }
 
+TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_running(void) {
+  return torch_pjrt::fake::LateEnds::running();
+}
+
 TORCH_PJRT_FAKE_EXPORT int64_t torch_pjrt_fake_live(const char* kind) {
   const auto found = torch_pjrt::fake::kind_of(kind);
   return found ? torch_pjrt::fake::Object::live(*found) : -1;

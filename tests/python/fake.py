@@ -21,10 +21,13 @@ def library() -> ctypes.CDLL:
         "delay": (ctypes.c_char_p, ctypes.c_int64),
         "calls": (ctypes.c_char_p,),
         "live": (ctypes.c_char_p,),
+        "running": (),
     }.items():
         entry = getattr(fake, f"torch_pjrt_fake_{function}")
         entry.argtypes = arguments
-        entry.restype = ctypes.c_int64 if function in ("calls", "live") else ctypes.c_bool
+        entry.restype = (
+            ctypes.c_int64 if function in ("calls", "live", "running") else ctypes.c_bool
+        )
     return fake
 
 

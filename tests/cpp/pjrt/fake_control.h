@@ -22,6 +22,7 @@ class FakeControl {
         set_api(find<decltype(torch_pjrt_fake_set_api)>("torch_pjrt_fake_set_api")),
         calls(find<decltype(torch_pjrt_fake_calls)>("torch_pjrt_fake_calls")),
         live(find<decltype(torch_pjrt_fake_live)>("torch_pjrt_fake_live")),
+        running(find<decltype(torch_pjrt_fake_running)>("torch_pjrt_fake_running")),
         reset(find<decltype(torch_pjrt_fake_reset)>("torch_pjrt_fake_reset")),
         function(find<decltype(torch_pjrt_fake_function)>("torch_pjrt_fake_function")) {}
 
@@ -48,6 +49,7 @@ class FakeControl {
   decltype(torch_pjrt_fake_set_api)* set_api;
   decltype(torch_pjrt_fake_calls)* calls;
   decltype(torch_pjrt_fake_live)* live;
+  decltype(torch_pjrt_fake_running)* running;
   decltype(torch_pjrt_fake_reset)* reset;
   decltype(torch_pjrt_fake_function)* function;
 };

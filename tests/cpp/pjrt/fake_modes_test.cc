@@ -70,6 +70,27 @@ TEST_F(FakeModesTest, OlderTableGivesAClearErrorOrDoesWithout) {
   }
 }
 
+TEST_F(FakeModesTest, LateExecutionsEndAfterTheirCall) {
+  const auto made = client({{"late_ms", int64_t{200}}});
+  const auto executable = made->compile(kNegate, {});
+  const HostArray input(kVectorBytes);
+  input.fill(16, 3.0f);
+  const Buffer a = made->from_host(input.data(), kVector, HostSemantics::kImmutableOnlyDuringCall);
+  EXPECT_EQ(fake_.running(), 0);
+  std::vector<Buffer> outputs;
+  PJRT_Buffer* arguments[] = {a.get()};
+  const Event end = executable->execute(arguments, {}, outputs);
+  EXPECT_FALSE(end.is_ready());
+  EXPECT_FALSE(outputs[0].ready().is_ready());
+  EXPECT_EQ(fake_.running(), 1);
+  floats(outputs[0]);
+  EXPECT_TRUE(end.is_ready());
+  EXPECT_EQ(fake_.running(), 0);
+  const Event second = executable->execute(arguments, {}, outputs);
+  second.await();
+  EXPECT_EQ(fake_.running(), 0);
+}
+
 TEST_F(FakeModesTest, FactsThatAnOlderPluginLacksAreLeftOut) {
   // The last functions of the table that the fake has are of this kind.
   ASSERT_TRUE(fake_.set_api(7, "PJRT_Executable_OutputDimensions"));
