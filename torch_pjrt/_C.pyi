@@ -245,15 +245,21 @@ def register_device(
     plugin: Callable[[], str],
     trace: Callable[[str, bool, list[Any]], tuple[Graph, list[torch.Tensor], bool] | str],
     warn: Callable[[str, str], None],
+    line: Callable[[], str],
 ) -> bool:
     """Registers device="pjrt"; False where another extension holds torch's place for it. `trace`
-    is trace.trace; `warn` gets the name of an op that runs on the CPU, and why."""
+    is trace.trace; `warn` gets the name of an op that runs on the CPU, and why. `line` gives the user's
+    line that is running, and is called where TORCH_PJRT_DEBUG says "lines"."""
 
 def default_generator() -> torch.Generator: ...
 def value_id(tensor: torch.Tensor) -> int:
     """Of a tensor on the lazy device: another number once it was written to."""
 
 def mark_step() -> None: ...
+def device_memory() -> tuple[int, int]:
+    """Bytes of the arrays on the device: now, and at most since the last reset."""
+
+def reset_peak_device_memory() -> None: ...
 def synchronize() -> None: ...
 def host_ops() -> dict[str, int]: ...
 def reset_host_ops() -> None: ...

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
 
-from . import _C, plugins
+from . import _C, copies, plugins
 from .errors import failure
 
 __all__ = ["HostOpWarning", "register"]
@@ -27,7 +27,7 @@ class HostOpWarning(UserWarning):
 def register() -> None:
     """Makes the device known to torch, unless another extension holds its one place for such."""
     global _taken_by
-    if not _C.register_device(plugin=_plugin, trace=_trace, warn=_warn):
+    if not _C.register_device(plugin=_plugin, trace=_trace, warn=_warn, line=_line):
         from . import device_taken
 
         _taken_by = torch.device("privateuseone").type
@@ -84,6 +84,12 @@ def _trace(name: str, mutates: bool, given: list[Any]) -> Any:
     thread.start()
     thread.join()
     return outcome[0]
+
+
+def _line() -> str:
+    """The innermost line of the user's that is running."""
+    frame = sys._getframe(copies.users_frame() - 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def _warn(name: str, why: str) -> None:

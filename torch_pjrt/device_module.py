@@ -26,7 +26,10 @@ __all__ = [
     "manual_seed",
     "manual_seed_all",
     "mark_step",
+    "max_memory_allocated",
+    "memory_allocated",
     "reset_host_ops",
+    "reset_peak_memory_stats",
     "seed",
     "set_device",
     "set_rng_state",
@@ -95,6 +98,20 @@ def host_ops() -> dict[str, int]:
 
 def reset_host_ops() -> None:
     _C.reset_host_ops()
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of the values that tensors of the device hold, without what is pending."""
+    return _C.device_memory()[0]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most that memory_allocated() was, since the start or the last reset."""
+    return _C.device_memory()[1]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    _C.reset_peak_device_memory()
 
 
 # --- random numbers

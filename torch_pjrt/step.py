@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from . import accumulation, copies, replay, step_reasons, torch_internals
+from . import _C, accumulation, copies, replay, step_reasons, torch_internals
 from .errors import failure
 from .known_step import KnownStep
 from .optimizers import SCALARS, Rule, State, rule_of
@@ -123,7 +123,7 @@ class TrainStep:
         self._said: set[str] = set()
         self._lock = threading.Lock()
         self._ran = torch.zeros((), dtype=torch.int64)
-        loss_of = _loss_of(forward, loss_fn, autocast)
+        loss_of = _loss_of(forward, loss_fn, autocast, _device_of(optimizer).type)
         self._rule = rule_of(optimizer)
         if self._rule is not None:
             self._whole = _whole_step(loss_of, self._rule, clip_grad_norm, keep_grads)
@@ -153,12 +153,12 @@ class TrainStep:
             outputs = self._again(batches)
             if outputs is not replay.MISSED:
                 return outputs
-            reason, before = self._reason(), int(self._ran)
+            reason, before = self._reason(), self._count()
             if reason is None:
                 try:
                     return self._one_program(batches)
                 except Exception as error:
-                    if int(self._ran) != before:
+                    if self._count() != before:
                         raise
                     # Modules and hooks that are new may have made it fail to be captured.
                     self._modules = _with_inner(self._roots)
@@ -194,7 +194,7 @@ class TrainStep:
         known, self._known = self._known, None
         if known is None:
             return replay.MISSED
-        before = int(self._ran)
+        before = self._count()
         try:
             found = known.run(batches)
             if found is replay.MISSED:
@@ -208,7 +208,7 @@ class TrainStep:
                     p.grad = gradient
             torch_internals.note_step(self._optimizer)
         except BaseException:
-            if int(self._ran) != before:  # interrupted on the way back
+            if self._count() != before:  # interrupted on the way back
                 known.drop_gradients()
                 torch_internals.note_step(self._optimizer)
             raise
@@ -217,13 +217,13 @@ class TrainStep:
 
     def _one_program(self, batches: list[Batch]) -> Any:
         inputs, fresh = self._inputs()
-        before = int(self._ran)
+        before = self._count()
         try:
             with replay.record() as calls:
                 outputs, used, gradients = self._run(inputs, batches)
             self._finish(inputs, fresh, used, gradients)
         except BaseException:
-            if int(self._ran) != before:  # interrupted on the way back
+            if self._count() != before:  # interrupted on the way back
                 self._finish(inputs, fresh, None, None)
             raise
         self._unused += 1
@@ -234,6 +234,10 @@ class TrainStep:
                 self._optimizer, self._rule, inputs, call, (outputs, gradients)
             )
         return outputs
+
+    def _count(self) -> int:
+        """Another number once a step has run; on the device it isn't waited for."""
+        return _C.value_id(self._ran) if self._ran.device.type == "pjrt" else int(self._ran)
 
     def _batches(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._accumulate == 1:
@@ -261,6 +265,9 @@ class TrainStep:
         groups: list[_Group] = []
         values: list[float] = []
         fresh: list[tuple[Tensor, str, Tensor]] = []
+        device = _device_of(self._optimizer)
+        if self._ran.device != device:
+            self._ran = self._ran.to(device)
         for group in self._optimizer.param_groups:
             parameters = [p for p in group["params"] if p.requires_grad]
             slots = rule.slots(group)
@@ -275,12 +282,17 @@ class TrainStep:
                         is_new = True
                         tensor = _new_state(p, slot, rule.start(group, slot))
                         fresh.append((p, slot, tensor))
+                    elif tensor.device != p.device:
+                        # A count that eager keeps on the CPU would be waited for at each step.
+                        tensor = tensor.to(p.device)
+                        fresh.append((p, slot, tensor))
                     held[slot].append(tensor)
                 first.append(is_new)
             is_first = tuple(first) if any(first) and rule.has_first_step(group) else ()
             groups.append(_Group(rule.switches(group), len(values), is_first, parameters, held))
             values += rule.numbers(group)
-        return _Inputs(groups, torch.tensor(values, dtype=torch.float64), self._ran), fresh
+        numbers = torch.tensor(values, dtype=torch.float64).to(device)
+        return _Inputs(groups, numbers, self._ran), fresh
 
     def _finish(
         self,
@@ -311,8 +323,14 @@ class TrainStep:
 def _new_state(p: Tensor, slot: str, value: float) -> Tensor:
     if slot in SCALARS:
         dtype = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
-        return torch.full((), value, dtype=dtype)
+        return torch.full((), value, dtype=dtype, device=p.device)
     return torch.full_like(p, value, memory_format=torch.preserve_format).detach()
+
+
+def _device_of(optimizer: torch.optim.Optimizer) -> torch.device:
+    """That of its parameters."""
+    parameters = (p for group in optimizer.param_groups for p in group["params"])
+    return next((p.device for p in parameters), torch.device("cpu"))
 
 
 # --- what is traced
@@ -322,11 +340,12 @@ def _loss_of(
     forward: Callable[..., Any],
     loss_fn: Callable[[Any, Any], Tensor] | None,
     autocast: torch.dtype | None,
+    device_type: str,
 ) -> Loss:
     def loss_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Any]:
         context: AbstractContextManager[Any] = nullcontext()
         if autocast is not None:
-            context = torch.autocast("cpu", dtype=autocast)
+            context = torch.autocast(device_type, dtype=autocast)
         with context:
             if loss_fn is not None:
                 return loss_fn(forward(*args[:-1]), args[-1]), ()

@@ -51,4 +51,6 @@ int64_t cache_max_bytes() { return bytes("TORCH_PJRT_CACHE_MAX_BYTES", int64_t{4
 
 int64_t max_program_bytes() { return bytes("TORCH_PJRT_MAX_PROGRAM_BYTES", int64_t{4} << 30); }
 
+bool wants_lines() { return variable("TORCH_PJRT_DEBUG") == "lines"; }
+
 }  // namespace torch_pjrt::config

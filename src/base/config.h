@@ -35,4 +35,7 @@ int64_t cache_max_bytes();
 // for what isn't a number.
 int64_t max_program_bytes();
 
+// TORCH_PJRT_DEBUG=lines: errors of what was recorded on the device name the user's lines.
+bool wants_lines();
+
 }  // namespace torch_pjrt::config

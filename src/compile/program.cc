@@ -231,7 +231,11 @@ lower::Options Program::lowering(lower::Precision precision, const Device& devic
   lower::Options options;
   options.platform = device.client().platform_name();
   options.precision = precision;
-  options.donate = !options_.on_device && device.client().host_memory().donated_out;
+  if (options_.on_device) {
+    options.donation = lower::Donation::kInputs;
+  } else if (!device.client().host_memory().donated_out) {
+    options.donation = lower::Donation::kNone;
+  }
   return options;
 }
 

@@ -45,6 +45,7 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   const Graph& graph() const { return *graph_; }
+  std::shared_ptr<const Graph> shared_graph() const { return graph_; }
   Runtime& runtime() const { return runtime_; }
   bool on_device() const { return options_.on_device; }
 

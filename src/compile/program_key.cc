@@ -83,7 +83,7 @@ cache::Key program_key(const std::string& graph_bytes, const std::vector<bool>& 
   key.add("graph", graph_bytes);
   key.add(kSymbolValues, structural_values(structural, signature.symbols));
   key.add("input layouts", layouts(signature.input_orders));
-  key.add("donation", int64_t{options.donate});
+  key.add("donation", static_cast<int64_t>(options.donation));
   key.add("compile options", pjrt::serialize({overrides}));
   key.add("matmul precision", static_cast<int64_t>(options.precision));
   key.add("XLA_FLAGS", xla_flags());

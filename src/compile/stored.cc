@@ -35,6 +35,7 @@ void walk(Walker& w, T& stored) {
   w.list(stored.program.problems, [&](auto& problem) {
     w.number(problem.kind);
     w.text(problem.message);
+    w.number(problem.node);
   });
   w.text(stored.executable);
 }

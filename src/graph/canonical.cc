@@ -116,6 +116,7 @@ std::string canonical_bytes(const Graph& graph) {
     if (output.kind == Output::Kind::kValue) {
       w.put(output.value);
       w.put(output.type, true);
+      w.put(output.input);
     }
   }
   w.put(graph.mutations.size());

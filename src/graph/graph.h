@@ -116,8 +116,9 @@ struct Output {
     kNone,
   };
   Kind kind = Kind::kNone;
-  ValueId value = 0;    // kValue
-  int32_t input = -1;   // kInput, kView: index in Graph::inputs
+  ValueId value = 0;  // kValue
+  // Index in Graph::inputs; of a kValue: the input whose memory it may take, -1: none.
+  int32_t input = -1;
   SymType type;         // kValue, kView, kPart
   Scalar number;        // kNumber
   int32_t output = -1;  // kPart, kSame: index in Graph::outputs

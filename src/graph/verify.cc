@@ -120,7 +120,10 @@ class Verifier {
     check(o.kind <= Kind::kNone, "an output of an unknown kind");
     check_type(o.type);
     check_scalar(o.number);
-    if (o.kind == Kind::kValue) check_value(o.value, "an output");
+    if (o.kind == Kind::kValue) {
+      check_value(o.value, "an output");
+      check(o.input == -1 || is_tensor(o.input), "memory of no tensor");
+    }
     if (o.kind == Kind::kInput) check(o.input >= 0 && o.input < count(graph_.inputs), "no input");
     if (o.kind == Kind::kView) check(is_tensor(o.input), "a view of no tensor");
     if (o.kind == Kind::kSame) check(o.output >= 0 && o.output < i, "no earlier output");

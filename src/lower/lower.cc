@@ -83,6 +83,7 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
       used_(graph.num_values),
       structural_(structural_symbols(graph)),
       result_of_input_(graph.inputs.size(), -1),
+      is_mutated_(graph.inputs.size()),
       dtypes_(graph.num_values),
       ranks_(graph.num_values) {
   if (signature.input_orders.size() != graph.inputs.size()) {
@@ -98,9 +99,16 @@ Lowering::Lowering(const Graph& graph, const Signature& signature, const Options
     input_of_value_[graph.inputs[i].value] = static_cast<int32_t>(i);
     note(graph.inputs[i].value, graph.inputs[i].type);
   }
-  auto result =
-      static_cast<int32_t>(std::ranges::count(graph.outputs, Output::Kind::kValue, &Output::kind));
-  for (const Mutation& m : graph.mutations) result_of_input_[m.input] = result++;
+  int32_t result = 0;
+  for (const Output& o : graph.outputs) {
+    if (o.kind != Output::Kind::kValue) continue;
+    if (o.input >= 0) result_of_input_[o.input] = result;
+    ++result;
+  }
+  for (const Mutation& m : graph.mutations) {
+    result_of_input_[m.input] = result++;
+    is_mutated_[m.input] = true;
+  }
   for (size_t i = 0; i < graph.draws.size(); ++i) {
     draw_of_value_[graph.draws[i]] = static_cast<int32_t>(i);
     note(graph.draws[i], {DType::kI64, {2}, {1}, 0});
@@ -201,12 +209,12 @@ Tensor Lowering::argument(ValueId id) {
   const Order& order = signature_.input_orders[index];
   Type type = concrete(graph_.inputs[index].type);
   type.dims = permute(type.dims, order);
-  const int32_t result = options_.donate ? result_of_input_[index] : -1;
+  const int32_t result = donates() ? result_of_input_[index] : -1;
   const auto kind =
       result < 0 ? ProgramArgument::Kind::kInput : ProgramArgument::Kind::kMutatedInput;
   program_.arguments.push_back({kind, index, type, result});
   const Tensor t{builder_.argument(type, donation(result)), order};
-  if (result_of_input_[index] >= 0) kept_[t.value.id] = index;
+  if (is_mutated_[index]) kept_[t.value.id] = index;
   return t;
 }
 
@@ -296,6 +304,8 @@ std::optional<Status> Lowering::check_all(const std::vector<Node>& nodes) {
     const Entry* entry = find_rule(node.op);
     if (entry == nullptr || entry->check == nullptr) continue;
     for (Failure& f : refusing(node, [&] { return entry->check(Call(*this, node)); })) {
+      const bool is_inner = depth_of_node_[index_of_node_.at(&node)] > 0;
+      f.problem.node = is_inner ? -1 : static_cast<int32_t>(&node - graph_.nodes.data());
       program_.problems.push_back(std::move(f.problem));
       found.push_back({f.bad.value, std::nullopt, static_cast<int64_t>(program_.problems.size()),
                        f.value.value});
@@ -431,7 +441,7 @@ void Lowering::add_mutation(int32_t index, const Mutation& mutation) {
   }
   const Order& order = signature_.input_orders[mutation.input];
   if (!ok_ || kept_input(t) == mutation.input) {
-    if (options_.donate) value(input.value);  // an argument although nothing may read it
+    if (donates()) value(input.value);  // an argument although nothing may read it
     add_result(ProgramResult::Kind::kMutation, index, t, order);
     return;
   }
@@ -464,7 +474,7 @@ void Lowering::lower_outputs() {
     add_mutation(static_cast<int32_t>(k), graph_.mutations[k]);
   }
   if (status_) add_result(ProgramResult::Kind::kStatus, -1, {*status_, {0}}, {0});
-  if (options_.donate) add_output_memory();
+  if (options_.donation == Donation::kAll) add_output_memory();
 }
 
 void Lowering::add_output_memory() {

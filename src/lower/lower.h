@@ -17,10 +17,17 @@ inline constexpr int kLoweringVersion = 6;
 
 enum class Precision : uint8_t { kDefault, kHigh, kHighest };
 
+// Whose memory results may take.
+enum class Donation : uint8_t {
+  kNone,
+  kAll,     // that of given-up inputs, and for each other result memory that the caller passes
+  kInputs,  // that of given-up inputs: mutated ones, and those that Output::input names
+};
+
 struct Options {
   std::string platform = "cpu";  // PJRT's platform name: chooses the forms that it runs well
   Precision precision = Precision::kHighest;  // of float32 matmul and convolution
-  bool donate = true;  // results are written into memory that the caller passes
+  Donation donation = Donation::kAll;
 };
 
 // What the program was made for.
@@ -33,7 +40,7 @@ struct Signature {
 struct ProgramArgument {
   enum class Kind : uint8_t {
     kInput,
-    kMutatedInput,  // donated to the result that is its new value
+    kMutatedInput,  // donated to the result that is its new value, or takes its memory
     kScalar,
     kDraw,
     kOutputMemory,  // donated to a result, not read
@@ -72,6 +79,7 @@ struct Problem {
   // value has what the factorisation gave (int32), and above that the matrix of the batch from 1,
   // or 0 where there is but one.
   std::string message;
+  int32_t node = -1;  // in Graph::nodes; -1: one of a region
 };
 
 struct Program {

@@ -68,6 +68,7 @@ class Lowering {
   void lower_checks();
   // The mutated input whose old value a tensor is where the checks fail; -1: of none.
   int32_t kept_input(const Tensor& t) const;
+  bool donates() const { return options_.donation != Donation::kNone; }
   void lower_outputs();
   void add_output(int32_t index, const Output& output);
   void add_mutation(int32_t index, const Mutation& mutation);
@@ -99,7 +100,8 @@ class Lowering {
   bool permit_taken_ = false;     // by the node that is being lowered
   std::optional<hlo::Value> ok_;  // 0-d: the checks pass; none if there are no checks
   std::optional<hlo::Value> status_;
-  std::vector<int32_t> result_of_input_;  // the result that is its new value; -1: not mutated
+  std::vector<int32_t> result_of_input_;  // that may take its memory; -1: none
+  std::vector<bool> is_mutated_;          // inputs
   std::map<ValueId, int32_t> draw_of_value_;
   std::vector<DType> dtypes_;
   std::vector<int64_t> ranks_;

@@ -1,5 +1,9 @@
 // Tensors as views of a storage: as_strided and its inverse, which AOTAutograd makes of inputs that
-// overlap. A node has two arguments beside its schema's: where self lies in its storage.
+// overlap. A node has two arguments beside its schema's: where self lies in its storage. It may
+// have a third, "place": the view's offset from self's first element as a value, with 0 for
+// structure.
+#include "lower/strided.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,16 +14,19 @@
 namespace torch_pjrt::lower {
 namespace {
 
-struct View {
-  Tensor self;
-  hlo::Value storage;  // rank 1: self's elements as they lie in memory
+struct Place {
   Dims sizes;
   Dims strides;
   int64_t offset;  // from self's first element
 };
 
+struct View : Place {
+  Tensor self;
+  hlo::Value storage;  // rank 1: self's elements as they lie in memory
+};
+
 View view_of(const Call& c) {
-  View v{c.any_order("self"), {}, c.integers("size"), c.integers("stride"), 0};
+  View v{{c.integers("size"), c.integers("stride"), 0}, c.any_order("self"), {}};
   const int64_t self_offset = c.integer("self_offset");
   v.offset = c.integer_or("storage_offset", self_offset) - self_offset;
   const std::optional<Order> order = dense_order(v.self.dims(), c.integers("self_stride"));
@@ -36,7 +43,7 @@ View view_of(const Call& c) {
   return v;
 }
 
-int64_t num_elements(const View& v) { return Type{DType::kBool, v.sizes}.num_elements(); }
+int64_t num_elements(const Place& v) { return Type{DType::kBool, v.sizes}.num_elements(); }
 
 // The storage, with some more elements at its end, as a tensor of which the view is a slice: one
 // dim, or level, for each dim of the view that moves, by decreasing strides, and one for what lies
@@ -47,6 +54,8 @@ struct Levels {
   Dims limits;
   Dims steps;
   Dims dims;  // of the view, that the levels stand for
+
+  bool operator==(const Levels&) const = default;
 
   bool is_dense() const {
     return std::ranges::all_of(steps, [](int64_t s) { return s == 1; });
@@ -64,9 +73,8 @@ int64_t unit_of(int64_t stride, int64_t above, const Dims& strides) {
   return unit;
 }
 
-// None where the view isn't such a slice.
-std::optional<Levels> levels_of(const View& v, const Dims& self_strides) {
-  const int64_t size = v.storage.type.num_elements();
+// None where the view isn't such a slice. `size`: of the storage.
+std::optional<Levels> levels_of(const Place& v, const Dims& self_strides, int64_t size) {
   const Order plain = row_major(static_cast<int64_t>(v.sizes.size()));
   if (dense_order(v.sizes, v.strides) == plain) {  // one run of memory
     return Levels{{size}, {v.offset}, {v.offset + num_elements(v)}, {1}, plain};
@@ -94,6 +102,39 @@ std::optional<Levels> levels_of(const View& v, const Dims& self_strides) {
   }
   if (above != 1 && !add(1, 1, 1)) return std::nullopt;
   return levels;
+}
+
+std::optional<Levels> levels_of(const Call& c, const View& v) {
+  return levels_of(v, c.integers("self_stride"), v.storage.type.num_elements());
+}
+
+// Where the slice starts in each level: 0-d i64.
+std::vector<hlo::Value> starts_of(const Call& c, const Levels& levels) {
+  hlo::Builder& b = c.build();
+  const Type type{DType::kI64, {}};
+  std::vector<hlo::Value> starts;
+  if (!c.has("place")) {
+    for (const int64_t s : levels.starts) starts.push_back(b.constant(s, type));
+    return starts;
+  }
+  hlo::Value rest = c.scalar("place", DType::kI64).value;
+  int64_t unit = levels.size();
+  for (const int64_t extent : levels.extents) {
+    unit /= extent;
+    const hlo::Value one = b.constant(unit, type);
+    starts.push_back(b.elementwise(Op::kDivide, {rest, one}));
+    rest = b.elementwise(Op::kRemainder, {rest, one});
+  }
+  return starts;
+}
+
+// The elements of the slice, of the storage by levels.
+hlo::Value read_levels(const Call& c, const hlo::Value& storage, const Levels& levels) {
+  hlo::Builder& b = c.build();
+  if (!c.has("place")) return b.slice(storage, levels.starts, levels.limits, levels.steps);
+  // It starts at 0 by its structure.
+  const hlo::Value window = b.dynamic_slice(storage, starts_of(c, levels), levels.limits);
+  return b.slice(window, Dims(levels.limits.size(), 0), levels.limits, levels.steps);
 }
 
 hlo::Value as_levels(const Call& c, const View& v, const Levels& levels) {
@@ -132,9 +173,8 @@ Results as_strided(const Call& c) {
   const View v = view_of(c);
   const int64_t n = num_elements(v);
   if (n == 0) return c.splat(0, c.result().dtype);
-  if (const auto levels = levels_of(v, c.integers("self_stride"))) {
-    const hlo::Value part =
-        c.build().slice(as_levels(c, v, *levels), levels->starts, levels->limits, levels->steps);
+  if (const auto levels = levels_of(c, v)) {
+    const hlo::Value part = read_levels(c, as_levels(c, v, *levels), *levels);
     Dims moving = v.sizes;
     for (size_t d = 0; d < moving.size(); ++d) {
       if (v.strides[d] == 0) moving[d] = 1;
@@ -150,7 +190,7 @@ Results as_strided(const Call& c) {
 }
 
 // Whether some elements of the storage are several of the view.
-bool repeats(const View& v) {
+bool repeats(const Place& v) {
   for (size_t d = 0; d < v.sizes.size(); ++d) {
     if (v.sizes[d] > 1 && v.strides[d] == 0) return true;
   }
@@ -161,14 +201,13 @@ bool repeats(const View& v) {
 hlo::Value write_levels(const Call& c, const View& v, const Levels& levels) {
   hlo::Builder& b = c.build();
   const hlo::Value old = as_levels(c, v, levels);
-  const hlo::Value there = b.slice(old, levels.starts, levels.limits, levels.steps);
+  const hlo::Value there = read_levels(c, old, levels);
   hlo::Value source = b.reshape(c.tensor("src", order_of(v, levels)).value, there.type.dims);
   if (const std::optional<Tensor> permit = c.write_permit()) {
     source = b.elementwise(Op::kSelect, {permit->value, source, there});
   }
-  std::vector<hlo::Value> starts;
-  for (const int64_t s : levels.starts) starts.push_back(b.constant(s, {DType::kI64, {}}));
-  const hlo::Value all = b.reshape(b.dynamic_update_slice(old, source, starts), {levels.size()});
+  const hlo::Value written = b.dynamic_update_slice(old, source, starts_of(c, levels));
+  const hlo::Value all = b.reshape(written, {levels.size()});
   return b.slice(all, {0}, {v.storage.type.num_elements()}, {1});
 }
 
@@ -177,7 +216,7 @@ Results as_strided_scatter(const Call& c) {
   const int64_t n = num_elements(v);
   if (n == 0) return v.self;
   hlo::Value storage;
-  const auto levels = levels_of(v, c.integers("self_stride"));
+  const auto levels = levels_of(c, v);
   if (levels && levels->is_dense() && !repeats(v)) {
     storage = write_levels(c, v, *levels);
   } else {
@@ -194,13 +233,28 @@ Results as_strided_scatter(const Call& c) {
 }
 
 constexpr Entry kRules[] = {
-    {"aten::as_strided", as_strided},
-    {"aten::as_strided_scatter", as_strided_scatter},
+    {"aten::as_strided", as_strided, {{{"place", Role::kValue}}}},
+    {"aten::as_strided_scatter", as_strided_scatter, {{{"place", Role::kValue}}}},
 };
 static_assert(sorted(kRules));
 
 }  // namespace
 
 std::span<const Entry> strided_rules() { return kRules; }
+
+bool is_window(const Dims& self_dims, const Dims& self_strides, const Dims& sizes,
+               const Dims& strides, int64_t offset) {
+  if (!dense_order(self_dims, self_strides)) return false;
+  if (std::ranges::find(sizes, 0) != sizes.end()) return false;
+  const int64_t size = Type{DType::kBool, self_dims}.num_elements();
+  const auto at_begin = levels_of(Place{sizes, strides, 0}, self_strides, size);
+  auto here = levels_of(Place{sizes, strides, offset}, self_strides, size);
+  if (!at_begin || !here || !here->is_dense() || repeats({sizes, strides, 0})) return false;
+  for (size_t k = 0; k < here->starts.size(); ++k) {
+    here->limits[k] -= here->starts[k];
+    here->starts[k] = 0;
+  }
+  return here == at_begin;
+}
 
 }  // namespace torch_pjrt::lower

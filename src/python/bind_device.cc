@@ -6,10 +6,12 @@
 
 #include <optional>
 
+#include "base/config.h"
 #include "base/error.h"
 #include "python/bind.h"
 #include "python/gil.h"
 #include "python/tensor_cast.h"
+#include "torch/array.h"
 #include "torch/record.h"
 #include "torch/register.h"
 #include "torch/run.h"
@@ -24,6 +26,7 @@ struct Callables {
   PyObject* plugin;
   PyObject* trace;
   PyObject* warn;
+  PyObject* line;
 };
 Callables* callables = nullptr;
 
@@ -110,14 +113,20 @@ void warn(const std::string& op, const std::string& why) {
   if (gil) nb::borrow(callables->warn)(op, why);
 }
 
+std::string line() {
+  const ThreadGil gil;
+  return gil ? nb::cast<std::string>(nb::borrow(callables->line)()) : "";
+}
+
 bool register_device(nb::object plugin_callable, nb::object trace_callable,
-                     nb::object warn_callable) {
+                     nb::object warn_callable, nb::object line_callable) {
   callables = new Callables{plugin_callable.release().ptr(), trace_callable.release().ptr(),
-                            warn_callable.release().ptr()};
+                            warn_callable.release().ptr(), line_callable.release().ptr()};
   lazy::Host host;
   host.plugin = plugin;
   host.trace = trace;
   host.warn = warn;
+  if (config::wants_lines()) host.line = line;
   host.lock = [] { return std::make_unique<MaybeGil>(); };
   return lazy::register_device(std::move(host));
 }
@@ -125,10 +134,16 @@ bool register_device(nb::object plugin_callable, nb::object trace_callable,
 }  // namespace
 
 void bind_device(nb::module_& m) {
-  m.def("register_device", &register_device, nb::arg("plugin"), nb::arg("trace"), nb::arg("warn"));
+  m.def("register_device", &register_device, nb::arg("plugin"), nb::arg("trace"), nb::arg("warn"),
+        nb::arg("line"));
   m.def("default_generator", [] { return nb::steal(wrap_default_generator()); });
   m.def("value_id", [](nb::handle tensor) { return value_id(tensor.ptr()); }, nb::arg("tensor"));
   m.def("mark_step", &lazy::run_all);
+  m.def("device_memory", [] {
+    const lazy::Memory memory = lazy::memory();
+    return nb::make_tuple(memory.now, memory.peak);
+  });
+  m.def("reset_peak_device_memory", &lazy::reset_peak_memory);
   m.def("synchronize", [] {
     if (!synchronize()) throw nb::python_error();
   });

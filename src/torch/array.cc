@@ -1,6 +1,7 @@
 #include "torch/array.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "base/error.h"
@@ -27,12 +28,37 @@ void unpermute(const char* from, char* to, const Type& type, const lower::Order&
   }
 }
 
+std::atomic<int64_t> bytes_now = 0;
+std::atomic<int64_t> bytes_at_most = 0;
+
+void count(int64_t bytes) {
+  const int64_t now = bytes_now.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = bytes_at_most.load(std::memory_order_relaxed);
+  while (now > peak && !bytes_at_most.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
 }  // namespace
+
+Memory memory() { return {bytes_now, bytes_at_most}; }
+void reset_peak_memory() { bytes_at_most = bytes_now.load(); }
+
+Array::~Array() {
+  if (buffer_) count(-type_.num_bytes());
+}
+
+void Array::donated() {
+  const std::lock_guard lock(mutex_);
+  buffer_.reset();
+  error_ = std::make_exception_ptr(Error(Code::kInternal, "an array that was donated is read"));
+  count(-type_.num_bytes());
+}
 
 void Array::give(pjrt::Buffer buffer) {
   {
     const std::lock_guard lock(mutex_);
     buffer_ = std::move(buffer);
+    count(type_.num_bytes());
   }
   given_.notify_all();
 }

@@ -14,6 +14,14 @@
 
 namespace torch_pjrt::lazy {
 
+// Bytes of the arrays on the device; of those that a program has not given yet there are none.
+struct Memory {
+  int64_t now = 0;
+  int64_t peak = 0;  // since the start or the last reset
+};
+Memory memory();
+void reset_peak_memory();
+
 // An array of the device, or one that a program on its way will give. Any thread may use it.
 class Array {
  public:
@@ -22,8 +30,9 @@ class Array {
       : type_(std::move(type)), order_(std::move(order)), checks_(std::move(checks)) {}
   Array(Type type, lower::Order order, pjrt::Buffer buffer, Checks checks = {})
       : Array(std::move(type), std::move(order), std::move(checks)) {
-    buffer_ = std::move(buffer);
+    give(std::move(buffer));
   }
+  ~Array();
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
 
@@ -35,6 +44,8 @@ class Array {
   // Each once, by whoever runs the program.
   void give(pjrt::Buffer buffer);
   void give(std::exception_ptr error);
+  // By the one that alone has it: a program has taken its memory.
+  void donated();
 
   // Waits until the program has been started, not until it has ended. Throws its error.
   const pjrt::Buffer& buffer() const;

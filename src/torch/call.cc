@@ -48,11 +48,6 @@ class Call {
   }
 
  private:
-  std::string describe(size_t i) const {
-    return i < graph_.inputs.size() ? str("input ", i, " (", graph_.inputs[i].name, ")")
-                                    : str("input ", i);
-  }
-
   // Our own copy of an argument in place of the caller's.
   struct Owned {
     size_t input;
@@ -72,7 +67,7 @@ class Call {
       try {
         read_tensor(i, *given_[i].tensor);
       } catch (const Error& e) {
-        fail(e.code(), describe(i), ": ", e.what());
+        fail(e.code(), describe_input(graph_, i), ": ", e.what());
       }
     }
   }

@@ -26,7 +26,9 @@ void Check::raise() {
   const std::lock_guard lock(mutex_);
   const auto [problem, value] = status();
   is_raised_ = problem != 0;
-  if (is_raised_) aten::raise_problem(problems_.at(static_cast<size_t>(problem - 1)), value);
+  if (!is_raised_) return;
+  const lower::Problem& found = problems_.at(static_cast<size_t>(problem - 1));
+  aten::raise_problem(found, value, describe_ && found.node >= 0 ? describe_(found.node) : "");
 }
 
 void Check::raise_first() {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lower/lower.h"
@@ -15,6 +18,11 @@ namespace torch_pjrt::lazy {
 // Of one run of a program, from before its start. Any thread may use it.
 class Check {
  public:
+  // What the node of a problem is, for its message.
+  using Describe = std::function<std::string(int32_t node)>;
+  // Before it is started.
+  void describe_by(Describe describe) { describe_ = std::move(describe); }
+
   // `status` is the program's: 0 or the number of one of `problems`, and the value that it names.
   void start(std::vector<lower::Problem> problems, pjrt::Buffer status);
 
@@ -30,6 +38,7 @@ class Check {
   using Status = std::array<int64_t, 2>;
   const Status& status();  // mutex_ is held
 
+  Describe describe_;
   std::mutex mutex_;
   std::vector<lower::Problem> problems_;
   std::optional<pjrt::Buffer> buffer_;  // from its start until it is read

@@ -1,5 +1,8 @@
 #include "torch/device_call.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
 #include <utility>
 
 #include "base/error.h"
@@ -42,33 +45,37 @@ class Call {
     }();
     std::vector<Number> scalars;
     for (const Scalar& s : graph_.scalars) {
-      scalars.push_back(s.expr < 0 ? s.number : graph_.exprs.evaluate(s.expr, symbols_));
+      scalars.push_back(aten::number_of(s, graph_.exprs, symbols_));
     }
     const std::vector<int64_t> draws = take_draws(std::nullopt, graph_.draws.size());
     for (const auto& array : arrays_) {
       if (array) add(checks_, array->checks());
     }
     const auto check = std::make_shared<Check>();
-    results_ = execute(*compiled, arrays_, scalars, draws, check);
+    check->describe_by([graph = program_.shared_graph()](int32_t node) {
+      return aten::describe_node(*graph, static_cast<size_t>(node));
+    });
     // What is mutated keeps its old values where the check fails.
     checks_of_outputs_ = checks_;
-    if (!compiled->program.problems.empty()) checks_of_outputs_.push_back(check);
+    if (has_status(*compiled)) checks_of_outputs_.push_back(check);
+    mutate(*compiled);
+    try {
+      results_ = execute(*compiled, {arrays_, spent_, scalars, draws}, check);
+    } catch (...) {
+      restore();
+      throw;
+    }
     return make_outputs(*compiled);
   }
 
  private:
-  std::string describe(size_t i) const {
-    return i < graph_.inputs.size() ? str("input ", i, " (", graph_.inputs[i].name, ")")
-                                    : str("input ", i);
-  }
-
   void read_arguments() {
     for (size_t i = 0; i < given_.size(); ++i) {
       compile::Argument argument;
       argument.number = given_[i].number;
       if (const at::Tensor* t = given_[i].tensor) {
         if (!is_on_device(*t) && t->dim() > 0) {
-          fail(Code::kInvalid, describe(i), " is on ", t->device().str(),
+          fail(Code::kInvalid, aten::describe_input(graph_, i), " is on ", t->device().str(),
                ", and others on pjrt: move it there with .to(\"pjrt\")");
         }
         argument.is_tensor = true;
@@ -131,24 +138,84 @@ class Call {
     return with_gaps;
   }
 
-  void mutate(const lower::ProgramResult& result, pjrt::Buffer buffer) const {
-    const at::Tensor& tensor = *given_[graph_.mutations[result.index].input].tensor;
-    auto array = std::make_shared<Array>(Type{result.type.dtype, result.dims}, result.order,
-                                         std::move(buffer), checks_);
-    if (tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  // A tensor that the program mutates.
+  struct Mutated {
+    const at::Tensor* tensor;
+    std::shared_ptr<Array> array;  // its new elements
+    Value before;                  // of the storage; null where that isn't on the device
+    Geometry geometry;             // of `before`
+  };
+
+  // Whether nothing but the tensor's own storage and this call hold the input's array, which the
+  // tensor is about to lose. mutex() is held.
+  bool is_spent(size_t input) const {
+    const auto& array = arrays_[input];
+    const at::Tensor& tensor = *given_[input].tensor;
+    if (!is_on_device(tensor)) return array.use_count() == 1;
+    const Value& held = storage_of(tensor).value();
+    const bool is_held = held && !held.node->is_pending() && held.node->arrays[held.index] == array;
+    return is_held ? array.use_count() == 2 && held.node.use_count() == 1 : array.use_count() == 1;
+  }
+
+  // Gives the mutated tensors their new values before the program is started, so that no other
+  // thread can meet an old one whose memory the program takes.
+  void mutate(const compile::Compiled& compiled) {
+    spent_.resize(arrays_.size());
+    for (const lower::ProgramResult& result : compiled.program.results) {
+      if (result.kind != lower::ProgramResult::Kind::kMutation) continue;
+      const auto input = static_cast<size_t>(graph_.mutations[result.index].input);
+      const at::Tensor& tensor = *given_[input].tensor;
+      if (tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+      Mutated m{
+          &tensor,
+          std::make_shared<Array>(Type{result.type.dtype, result.dims}, result.order, checks_),
+          {},
+          {}};
+      const std::lock_guard lock(mutex());
+      spent_[input] = is_spent(input);
+      if (is_on_device(tensor)) {
+        m.before = storage_of(tensor).value();
+        m.geometry = storage_of(tensor).geometry();
+        write(tensor, data(m.array));
+      }
+      mutated_.push_back(std::move(m));
+    }
+  }
+
+  // After the program could not be started.
+  void restore() {
+    const auto error = std::current_exception();
     const std::lock_guard lock(mutex());
-    write(tensor, data(std::move(array)));
+    for (Mutated& m : mutated_) {
+      m.array->give(error);
+      if (m.before) storage_of(*m.tensor).set(m.before, m.geometry);
+    }
+  }
+
+  void finish(const Mutated& m, pjrt::Buffer buffer) const {
+    m.array->give(std::move(buffer));
+    if (is_on_device(*m.tensor)) return;
+    // A tensor on the CPU has its new value when the call returns.
+    at::Tensor host = at::empty(m.tensor->sizes(), m.tensor->options().requires_grad(false));
+    {
+      const run::Reacquire reacquire(lock_);
+      lock_.release();
+      m.array->to_host(host.unsafeGetTensorImpl()->mutable_data(), host.nbytes());
+    }
+    const c10::AutoGradMode no_grad(false);
+    m.tensor->copy_(host);
   }
 
   std::vector<aten::Result> make_outputs(const compile::Compiled& compiled) {
     using Kind = lower::ProgramResult::Kind;
     std::vector<aten::Result> computed(graph_.outputs.size());
     const auto& forms = compiled.program.results;
+    size_t next_mutated = 0;
     for (size_t i = 0; i < forms.size(); ++i) {
       if (forms[i].kind == Kind::kOutput) {
         computed[forms[i].index] = output(forms[i], std::move(results_[i]));
       } else if (forms[i].kind == Kind::kMutation) {
-        mutate(forms[i], std::move(results_[i]));
+        finish(mutated_[next_mutated++], std::move(results_[i]));
       }
     }
     return aten::add_outputs(graph_, symbols_, given_, std::move(computed));
@@ -161,6 +228,8 @@ class Call {
   std::vector<compile::Argument> arguments_;
   std::vector<int64_t> symbols_;
   std::vector<std::shared_ptr<Array>> arrays_;
+  std::vector<bool> spent_;       // of arrays_
+  std::vector<Mutated> mutated_;  // in the program's order
   std::vector<pjrt::Buffer> results_;
   Checks checks_;  // of what the program read
   Checks checks_of_outputs_;

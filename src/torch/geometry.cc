@@ -15,6 +15,24 @@ at::DimVector numbers(const std::vector<Size>& sizes) {
   return v;
 }
 
+void append_geometry(std::string& key, DType dtype, at::IntArrayRef dims, at::IntArrayRef strides,
+                     int64_t offset) {
+  key.push_back(static_cast<char>(dtype));
+  key.push_back(static_cast<char>(dims.size()));
+  key.append(reinterpret_cast<const char*>(dims.data()), dims.size() * sizeof(int64_t));
+  key.append(reinterpret_cast<const char*>(strides.data()), strides.size() * sizeof(int64_t));
+  append(key, offset);
+}
+
+bool is_contiguous(const Geometry& g) {
+  int64_t stride = 1;
+  for (size_t d = g.dims.size(); d-- > 0; stride *= g.dims[d]) {
+    if (g.dims[d] == 0) return false;
+    if (g.dims[d] != 1 && g.strides[d] != stride) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int64_t Geometry::num_elements() const {
@@ -33,6 +51,7 @@ int64_t Geometry::extent() const {
 }
 
 bool Geometry::is_whole() const {
+  if (offset == 0 && is_contiguous(*this)) return true;
   return offset == 0 &&
          lower::dense_order(Dims(dims.begin(), dims.end()), Dims(strides.begin(), strides.end()));
 }
@@ -40,11 +59,12 @@ bool Geometry::is_whole() const {
 SymType Geometry::sym_type() const { return {dtype, sizes(dims), sizes(strides), offset}; }
 
 void Geometry::append_to(std::string& key) const {
-  key.push_back(static_cast<char>(dtype));
-  key.push_back(static_cast<char>(dims.size()));
-  for (const int64_t d : dims) append(key, d);
-  for (const int64_t s : strides) append(key, s);
-  append(key, offset);
+  append_geometry(key, dtype, dims, strides, offset);
+}
+
+void Geometry::append_to(std::string& key, const c10::TensorImpl& tensor) {
+  append_geometry(key, aten::from_torch(c10::typeMetaToScalarType(tensor.dtype())), tensor.sizes(),
+                  tensor.strides(), tensor.storage_offset());
 }
 
 Geometry Geometry::of(const c10::TensorImpl& tensor) {

@@ -30,6 +30,8 @@ struct Geometry {
   SymType sym_type() const;
   // Appends bytes that are equal for equal geometries alone.
   void append_to(std::string& key) const;
+  // The same of the tensor's.
+  static void append_to(std::string& key, const c10::TensorImpl& tensor);
 
   static Geometry of(const c10::TensorImpl& tensor);
   static Geometry of(const SymType& type);  // concrete sizes

@@ -34,6 +34,7 @@ struct Host {
   std::function<Traced(const std::string& op, bool mutates, const std::vector<TraceArgument>&)>
       trace;
   std::function<void(const std::string& op, const std::string& why)> warn;  // runs on the CPU
+  std::function<std::string()> line;  // of the user's, that is running; null: not asked for
   // The lock of the calling thread.
   std::function<std::unique_ptr<run::HostLock>()> lock;
 };

@@ -140,7 +140,10 @@ std::unique_ptr<OpFacts> make_facts(const c10::OperatorHandle& handle) {
     }
     facts->aliased.push_back(argument);
     facts->is_view |= r.alias_info() && !r.alias_info()->isWrite();
+    facts->returns_list |= r.type()->kind() == c10::TypeKind::ListType;
   }
+  facts->returns_more = facts->returns_list && op.returns().size() > 1;
+  facts->fills = op.name() == "aten::fill_" || op.name() == "aten::zero_";
   facts->is_data_dependent =
       handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output);
   if (is_mutable) find_functional(*facts, op);

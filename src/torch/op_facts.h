@@ -26,6 +26,9 @@ struct OpFacts {
   bool returns_tensors = true;     // and nothing but tensors or lists of them
   bool is_data_dependent = false;  // the sizes or numbers that it gives depend on elements
   bool has_out = false;            // it writes to out= arguments, which it resizes
+  bool fills = false;              // it gives all elements one value
+  bool returns_list = false;       // its only return is a list of tensors
+  bool returns_more = false;       // lists beside other returns
 
   // The op that is traced: itself, or for one that writes, one that returns the new values.
   const c10::FunctionSchema* traced = nullptr;

@@ -4,9 +4,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "compile/binding.h"
 
 namespace torch_pjrt::aten {
@@ -49,8 +51,7 @@ class Outputs {
   }
 
   Result number(const Scalar& scalar) const {
-    const Number value =
-        scalar.expr < 0 ? scalar.number : graph_.exprs.evaluate(scalar.expr, symbols_);
+    const Number value = number_of(scalar, graph_.exprs, symbols_);
     if (scalar.kind == ScalarKind::kBool) return value.as_float() != 0;
     if (scalar.kind == ScalarKind::kFloat) return value.as_float();
     return value.i;
@@ -74,6 +75,27 @@ void raise_factor_error(const std::string& api, int64_t value) {
   at::native::_linalg_check_errors(matrix == 0 ? info[0] : info, api, matrix == 0);
 }
 
+// Null for a value of a region's.
+const SymType* type_of(const Graph& graph, ValueId id) {
+  for (const Input& input : graph.inputs) {
+    if (input.kind == Input::Kind::kTensor && input.value == id) return &input.type;
+  }
+  for (const Node& node : graph.nodes) {
+    const ValueId place = id - node.first_result;
+    if (place >= 0 && place < std::ssize(node.results)) return &node.results[place];
+  }
+  return nullptr;
+}
+
+std::string print(const Exprs& exprs, const SymType& type) {
+  std::string dims;
+  for (const Size& s : type.dims) {
+    dims += (dims.empty() ? "" : ",") +
+            (s.is_symbolic() ? exprs.print(s.expr) : std::to_string(s.value));
+  }
+  return str(name(type.dtype), "[", dims, "]");
+}
+
 }  // namespace
 
 std::vector<Result> add_outputs(const Graph& graph, std::span<const int64_t> symbols,
@@ -82,13 +104,37 @@ std::vector<Result> add_outputs(const Graph& graph, std::span<const int64_t> sym
   return computed;
 }
 
-void raise_problem(const lower::Problem& problem, int64_t value) {
+std::string describe_input(const Graph& graph, size_t index) {
+  if (index >= graph.inputs.size()) return str("input ", index);
+  return str("input ", index, " (", graph.inputs[index].name, ")");
+}
+
+Number number_of(const Scalar& scalar, const Exprs& exprs, std::span<const int64_t> symbols) {
+  return scalar.expr < 0 ? scalar.number : exprs.evaluate(scalar.expr, symbols);
+}
+
+std::string describe_node(const Graph& graph, size_t node) {
+  const Node& found = graph.nodes.at(node);
+  std::string types;
+  const std::function<void(const Arg&)> add = [&](const Arg& arg) {
+    const auto* ref = std::get_if<ValueRef>(&arg.v);
+    const SymType* type = ref ? type_of(graph, ref->id) : nullptr;
+    if (type) types += (types.empty() ? "" : ", ") + print(graph.exprs, *type);
+    const auto* list = std::get_if<ArgList>(&arg.v);
+    if (list) std::ranges::for_each(*list, add);
+  };
+  for (const NamedArg& a : found.args) add(a.arg);
+  return str(found.op, "(", types, ")", found.source.empty() ? "" : " at ", found.source);
+}
+
+void raise_problem(const lower::Problem& problem, int64_t value, const std::string& where) {
   if (problem.kind == lower::Problem::Kind::kFactorError)
     raise_factor_error(problem.message, value);
   std::string message = problem.message;
   if (const size_t place = message.find("{}"); place != std::string::npos) {
     message.replace(place, 2, std::to_string(value));
   }
+  if (!where.empty()) message += "\n  in " + where;
   TORCH_CHECK_INDEX(problem.kind != lower::Problem::Kind::kIndexError, message);
   TORCH_CHECK(false, message);
 }

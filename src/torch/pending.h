@@ -5,6 +5,8 @@
 // value that is needed stays pending.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,15 +53,17 @@ struct Group {
 
 // Everything in it is guarded by the device's mutex, but an Array's own state.
 struct Node {
-  const Signature* signature = nullptr;        // null where it is data from the start
-  std::vector<Value> operands;                 // empty once it is run
-  std::vector<Scalar> numbers;                 // of this call
-  std::vector<int64_t> draws;                  // two for each of the graph's draws
-  std::vector<std::shared_ptr<Array>> arrays;  // of each result; null while pending, or if dead
-  std::vector<int32_t> holders;                // storages that hold each result
-  uint64_t sequence = 0;                       // in the order of recording
-  int32_t depth = 1;                           // nodes on the longest way here from data
-  std::shared_ptr<Group> group;                // while pending
+  const Signature* signature = nullptr;  // null where it is data from the start
+  std::vector<Value> operands;           // empty once it is run
+  std::vector<Scalar> numbers;           // of this call
+  std::vector<int64_t> draws;            // two for each of the graph's draws
+  // Of each result; null while pending, or if dead.
+  c10::SmallVector<std::shared_ptr<Array>, 1> arrays;
+  c10::SmallVector<int32_t, 1> holders;     // storages that hold each result
+  uint64_t sequence = 0;                    // in the order of recording
+  int32_t depth = 1;                        // nodes on the longest way here from data
+  std::shared_ptr<Group> group;             // while pending
+  std::shared_ptr<const std::string> line;  // of the user's; null unless lines are asked for
 
   bool is_pending() const { return group != nullptr; }
 };

@@ -1,11 +1,13 @@
 #include "torch/pending_program.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "torch/key_bytes.h"
+#include "torch/outputs.h"
 #include "torch/runtime.h"
 #include "torch/storage.h"
 
@@ -29,6 +31,14 @@ class Planner {
     if (std::ranges::find(indices, value.index) == indices.end()) indices.push_back(value.index);
   }
 
+  void add_output(const Storage& storage) {
+    const Value& value = storage.value();
+    add_output(value);
+    if (const auto origin = storage.origin()) {
+      origins_.try_emplace({value.node.get(), value.index}, origin.get());
+    }
+  }
+
   Plan run() {
     if (roots_.empty()) return {};
     collect();
@@ -37,6 +47,8 @@ class Planner {
     std::unique_ptr<PendingProgram>& entry = programs()[key_];
     if (!entry) entry = make_program();
     plan_.program = entry.get();
+    plan_.check->describe_by(describer());
+    find_spent();
     for (const std::shared_ptr<Node>& node : nodes_) {
       node->group = nullptr;
       std::exchange(node->operands, {});
@@ -61,6 +73,23 @@ class Planner {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       positions_[nodes_[i].get()] = static_cast<int32_t>(i);
     }
+  }
+
+  // What the node of a problem in this program is. Programs are never given up.
+  Check::Describe describer() {
+    std::vector<std::pair<int32_t, std::shared_ptr<const std::string>>> lines;
+    int32_t end = 0;  // in the program's graph, of a node's part
+    for (const std::shared_ptr<Node>& node : nodes_) {
+      end += static_cast<int32_t>(node->signature->graph.nodes.size());
+      if (node->line) lines.emplace_back(end, node->line);
+    }
+    return [lines = std::move(lines), program = plan_.program](int32_t node) {
+      std::string text = aten::describe_node(program->graph(), static_cast<size_t>(node));
+      for (const auto& [end, line] : lines) {
+        if (node < end) return text + ", recorded at " + *line;
+      }
+      return text;
+    };
   }
 
   // Of each node: its own check, and those of what it reads.
@@ -123,13 +152,54 @@ class Planner {
     std::ranges::sort(found->second);
     for (const int32_t index : found->second) {
       const Geometry& type = node->signature->results[index].type;
+      const int32_t given_up = given_up_for({node, index});
       append(key_, positions_.at(node.get()));
       append(key_, index);
-      auto array =
-          std::make_shared<Array>(type.type(), order_of(type), checks_[positions_.at(node.get())]);
+      append(key_, given_up);
+      auto array = std::make_shared<Array>(
+          type.type(), given_up < 0 ? order_of(type) : plan_.inputs[given_up]->order(),
+          checks_[positions_.at(node.get())]);
       node->arrays[index] = array;
       plan_.outputs.push_back(std::move(array));
-      outputs_.push_back({node, index});
+      outputs_.push_back({{node, index}, given_up});
+    }
+  }
+
+  // The input whose memory the output may take: what its storage held before; -1: none.
+  int32_t given_up_for(const Value& output) {
+    const auto origin = origins_.find({output.node.get(), output.index});
+    if (origin == origins_.end()) return -1;
+    const auto found = input_index_.find(origin->second);
+    if (found == input_index_.end()) return -1;
+    const Type type = output.node->signature->results[output.index].type.type();
+    if (plan_.inputs[found->second]->type() != type) return -1;
+    plan_.spent.resize(plan_.inputs.size());
+    if (plan_.spent[found->second]) return -1;
+    plan_.spent[found->second] = true;
+    return found->second;
+  }
+
+  // Leaves of the inputs that are given up those that nothing outside of the program holds.
+  void find_spent() {
+    if (std::ranges::find(plan_.spent, true) == plan_.spent.end()) return;
+    std::unordered_map<const Node*, int64_t> reads;  // of the nodes that hold such inputs
+    std::vector<int64_t> holders(plan_.inputs.size(), 1);
+    std::vector<std::pair<const std::shared_ptr<Node>*, int32_t>> leaves;
+    for (const std::shared_ptr<Node>& node : nodes_) {
+      for (const Value& operand : node->operands) {
+        if (operand.node->is_pending()) continue;
+        const int32_t at = input_index_.at(operand.node->arrays[operand.index].get());
+        if (!plan_.spent[at]) continue;
+        if (++reads[operand.node.get()] > 1) continue;
+        ++holders[at];
+        leaves.emplace_back(&operand.node, at);
+      }
+    }
+    for (const auto& [leaf, at] : leaves) {
+      if (leaf->use_count() != reads.at(leaf->get())) plan_.spent[at] = false;
+    }
+    for (size_t i = 0; i < holders.size(); ++i) {
+      if (plan_.inputs[i].use_count() != holders[i]) plan_.spent[i] = false;
     }
   }
 
@@ -189,12 +259,14 @@ class Planner {
     lower::Signature signature;
     add_inputs(signature);
     for (const std::shared_ptr<Node>& node : nodes_) splice(*node);
-    for (const Value& output : outputs_) {
-      const Geometry& type = output.node->signature->results[output.index].type;
-      const Dims strides = dense_strides(type.type().dims, order_of(type));
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      const auto& [value, given_up] = outputs_[k];
+      const Geometry& type = value.node->signature->results[value.index].type;
+      const Dims strides = dense_strides(type.type().dims, plan_.outputs[k]->order());
       Output out;
       out.kind = Output::Kind::kValue;
-      out.value = results_[positions_.at(output.node.get())][output.index];
+      out.value = results_[positions_.at(value.node.get())][value.index];
+      out.input = given_up;
       out.type = type.sym_type();
       out.type.strides.assign(strides.begin(), strides.end());
       graph_.outputs.push_back(std::move(out));
@@ -203,13 +275,19 @@ class Planner {
                                             aten::matmul_precision(), aten::runtime(), plugin_);
   }
 
+  struct ProgramOutput {
+    Value value;
+    int32_t given_up;  // input whose memory it may take; -1: none
+  };
+
   const std::string& plugin_;
   std::vector<std::shared_ptr<Node>> roots_;
+  std::map<std::pair<const Node*, int32_t>, const Array*> origins_;  // of outputs
   std::unordered_map<const Node*, std::vector<int32_t>> output_index_;
   std::vector<std::shared_ptr<Node>> nodes_;
   std::unordered_map<const Node*, int32_t> positions_;
   std::unordered_map<const Array*, int32_t> input_index_;
-  std::vector<Value> outputs_;
+  std::vector<ProgramOutput> outputs_;
   std::vector<Checks> checks_;  // of each node
   std::string key_;
   Plan plan_;
@@ -227,9 +305,23 @@ lower::Order order_of(const Geometry& type) {
 
 PendingProgram::PendingProgram(Graph graph, lower::Signature signature, lower::Precision precision,
                                compile::Runtime& runtime, const std::string& plugin)
-    : program(std::move(graph), runtime, {plugin, {}, true, true}),
-      signature(std::move(signature)),
-      precision(precision) {}
+    : program_(std::move(graph), runtime, {plugin, {}, true, true}),
+      signature_(std::move(signature)),
+      precision_(precision) {}
+
+std::shared_ptr<compile::Compiled> PendingProgram::compiled(run::HostLock& lock) {
+  {
+    const std::lock_guard guard(mutex_);
+    if (compiled_ && !compiled_->is_evicted) {
+      program_.runtime().programs().touch(*compiled_);
+      return compiled_;
+    }
+  }
+  auto made = program_.compiled(signature_, precision_, lock);
+  const std::lock_guard guard(mutex_);
+  compiled_ = made;
+  return made;
+}
 
 Plan plan(std::span<const Value> values, const std::string& plugin) {
   Planner planner(plugin);
@@ -240,15 +332,15 @@ Plan plan(std::span<const Value> values, const std::string& plugin) {
     planner.add_output(value);
   }
   if (groups.empty()) return {};
-  Storage::for_each_pending([&](const Value& held) {
-    if (groups.contains(group_of(*held.node).get())) planner.add_output(held);
+  Storage::for_each_pending([&](const Storage& s) {
+    if (groups.contains(group_of(*s.value().node).get())) planner.add_output(s);
   });
   return planner.run();
 }
 
 Plan plan_all(const std::string& plugin) {
   Planner planner(plugin);
-  Storage::for_each_pending([&](const Value& held) { planner.add_output(held); });
+  Storage::for_each_pending([&](const Storage& s) { planner.add_output(s); });
   return planner.run();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,15 +20,24 @@ struct PendingProgram {
   PendingProgram(Graph graph, lower::Signature signature, lower::Precision precision,
                  compile::Runtime& runtime, const std::string& plugin);
 
-  compile::Program program;
-  lower::Signature signature;
-  lower::Precision precision;
+  const Graph& graph() const { return program_.graph(); }
+
+  // Compiles it if need be. Any thread may call it, without mutex().
+  std::shared_ptr<compile::Compiled> compiled(run::HostLock& lock);
+
+ private:
+  compile::Program program_;
+  const lower::Signature signature_;
+  const lower::Precision precision_;
+  std::mutex mutex_;
+  std::shared_ptr<compile::Compiled> compiled_;
 };
 
 // What is taken out of the pending values to be run. Its results are already theirs.
 struct Plan {
   PendingProgram* program = nullptr;  // null: there is nothing to run
   std::vector<std::shared_ptr<Array>> inputs;
+  std::vector<bool> spent;      // of each input: nobody needs it after this
   std::vector<Number> scalars;  // of the program's graph
   std::vector<int64_t> draws;
   std::vector<std::shared_ptr<Array>> outputs;

@@ -102,6 +102,9 @@ void read_program(Signature& signature) {
 std::unique_ptr<OpSignature> trace(const OpFacts& facts, const RecordedCall& call) {
   auto signature = std::make_unique<OpSignature>();
   signature->computed.op = facts.name;
+  for (const at::Tensor* t : call.operands()) {
+    signature->operands.push_back(Geometry::of(*t->unsafeGetTensorImpl()));
+  }
   try {
     Traced traced = host().trace(facts.traced_name, !facts.is_functional, call.trace_arguments());
     for (const at::Tensor& constant : traced.constants) {
@@ -155,9 +158,7 @@ void prepare(const OpFacts& facts, const at::Tensor& tensor, const Geometry& res
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, result.strides);
   }
   // What gives all elements one value may write to some of them twice, as in eager.
-  static const std::set<std::string> kFilling = {"aten::fill_.Scalar", "aten::fill_.Tensor",
-                                                 "aten::zero_"};
-  if (!kFilling.contains(facts.name)) at::assert_no_internal_overlap(tensor);
+  if (!facts.fills) at::assert_no_internal_overlap(tensor);
 }
 
 // mutex() is held.
@@ -179,48 +180,54 @@ Geometry with_memory(const Geometry& type) {
 
 class Recording {
  public:
-  Recording(const OpFacts& facts, const OpSignature& signature, const RecordedCall& call,
+  Recording(const OpFacts& facts, const OpSignature& signature, RecordedCall& call,
             std::span<const IValue> arguments)
       : facts_(facts), signature_(signature), call_(call), arguments_(arguments) {}
 
   // The fresh results, in order; an undefined tensor where there is none.
   std::vector<at::Tensor> run() {
     prepare_written();
-    for (const at::Tensor& t : call_.operands()) {
-      uploaded_.push_back(is_on_device(t) ? nullptr : to_device(t));
-    }
+    upload();
     std::vector<int64_t> draws =
         take_draws(call_.generator(), signature_.computed.graph.draws.size());
     std::vector<at::Tensor> results;
+    const auto line = host().line ? std::make_shared<std::string>(host().line()) : nullptr;
+    bool is_too_large = false;
     {
       const std::lock_guard lock(mutex());
       results = record_node(std::move(draws));
+      node_->line = line;
+      is_too_large = is_beyond_bounds(*node_);
     }
-    bound_group(node_);
+    if (is_too_large) bound_group(node_);
     return results;
   }
 
  private:
   bool is_written(size_t k) const { return k < facts_.written.size() && facts_.written[k] >= 0; }
   const at::Tensor& written(size_t k) const { return arguments_[facts_.written[k]].toTensor(); }
+  const at::Tensor& operand(size_t i) const { return *call_.operands()[i]; }
 
   const Geometry& type_of(const Return& r) const {
-    return r.kind == Return::Kind::kOperand ? types_.at(r.index) : r.type;
+    return r.kind == Return::Kind::kOperand ? signature_.operands.at(r.index) : r.type;
   }
 
   void prepare_written() {
-    for (const at::Tensor& t : call_.operands()) {
-      types_.push_back(Geometry::of(*t.unsafeGetTensorImpl()));
-    }
     for (size_t k = 0; k < signature_.returns.size(); ++k) {
       if (!is_written(k)) continue;
       prepare(facts_, written(k), type_of(signature_.returns[k]));
-      for (const at::Tensor& t : call_.operands()) {
-        if (is_on_device(t)) at::assert_no_partial_overlap(written(k), t);
+      for (const at::Tensor* t : call_.operands()) {
+        if (is_on_device(*t)) at::assert_no_partial_overlap(written(k), *t);
       }
     }
-    for (const Write& w : signature_.writes) {
-      at::assert_no_internal_overlap(call_.operands()[w.operand]);
+    for (const Write& w : signature_.writes) at::assert_no_internal_overlap(operand(w.operand));
+  }
+
+  void upload() {
+    for (size_t i = 0; i < call_.operands().size(); ++i) {
+      if (is_on_device(operand(i))) continue;
+      uploaded_.resize(call_.operands().size());
+      uploaded_[i] = to_device(operand(i));
     }
   }
 
@@ -228,15 +235,18 @@ class Recording {
     if (r.kind == Return::Kind::kResult) return {node_, r.index};
     const Value& operand = operands_.at(r.index);
     if (r.kind == Return::Kind::kOperand) return operand;
-    return view(operand, types_.at(r.index), r.type);
+    return view(operand, signature_.operands.at(r.index), r.type);
   }
 
   std::vector<at::Tensor> record_node(std::vector<int64_t> draws) {
+    operands_.reserve(call_.operands().size());
     for (size_t i = 0; i < call_.operands().size(); ++i) {
-      operands_.push_back(uploaded_[i] ? data(uploaded_[i]) : read(call_.operands()[i]));
+      const bool is_uploaded = !uploaded_.empty() && uploaded_[i];
+      operands_.push_back(is_uploaded ? data(uploaded_[i]) : read(operand(i)));
     }
-    node_ = record(signature_.computed, operands_, call_.numbers(), std::move(draws));
+    node_ = record(signature_.computed, operands_, call_.take_numbers(), std::move(draws));
     std::vector<at::Tensor> fresh;
+    fresh.reserve(signature_.returns.size());
     for (size_t k = 0; k < signature_.returns.size(); ++k) {
       const Return& r = signature_.returns[k];
       if (r.kind == Return::Kind::kNone) {
@@ -247,46 +257,39 @@ class Recording {
         fresh.push_back(make_tensor(value_of(r), with_memory(type_of(r))));
       }
     }
-    for (const Write& w : signature_.writes) {
-      write(call_.operands()[w.operand], {node_, w.result});
-    }
+    for (const Write& w : signature_.writes) write(operand(w.operand), {node_, w.result});
     return fresh;
   }
 
   const OpFacts& facts_;
   const OpSignature& signature_;
-  const RecordedCall& call_;
+  RecordedCall& call_;
   std::span<const IValue> arguments_;
-  std::vector<Geometry> types_;  // of the operands
-  std::vector<std::shared_ptr<Array>> uploaded_;
+  std::vector<std::shared_ptr<Array>> uploaded_;  // none if all operands are on the device
   std::vector<Value> operands_;
   std::shared_ptr<Node> node_;
 };
 
-// The op's returns: its own arguments, or fresh tensors in turn.
-std::vector<IValue> returns_of(const c10::OperatorHandle& op, const OpFacts& facts,
-                               std::span<const IValue> arguments, std::vector<at::Tensor> fresh) {
-  std::vector<IValue> returns;
-  size_t next = 0;
-  for (size_t k = 0; k < facts.aliased.size(); ++k) {
-    if (facts.aliased[k] >= 0) {
-      returns.push_back(arguments[facts.aliased[k]]);
-    } else if (op.schema().returns()[k].type()->kind() == c10::TypeKind::ListType) {
-      c10::List<at::Tensor> list;
-      while (next < fresh.size()) list.push_back(std::move(fresh[next++]));
-      returns.emplace_back(std::move(list));
-    } else {
-      returns.emplace_back(std::move(fresh.at(next++)));
-    }
+// In place of the arguments on the stack, the op's returns: its own arguments, or fresh tensors in
+// turn.
+void put_returns(const OpFacts& facts, std::vector<at::Tensor> fresh, size_t count, Stack* stack) {
+  const size_t first = stack->size() - count;
+  if (facts.returns_list && facts.aliased.front() < 0) {
+    c10::List<at::Tensor> list;
+    list.reserve(fresh.size());
+    for (at::Tensor& t : fresh) list.push_back(std::move(t));
+    stack->resize(first);
+    stack->emplace_back(std::move(list));
+    return;
   }
-  return returns;
-}
-
-bool returns_list_among_others(const c10::OperatorHandle& op) {
-  const auto& returns = op.schema().returns();
-  bool any = false;
-  for (const c10::Argument& r : returns) any |= r.type()->kind() == c10::TypeKind::ListType;
-  return any && returns.size() > 1;
+  c10::SmallVector<IValue, 4> returns;
+  size_t next = 0;
+  for (const int32_t argument : facts.aliased) {
+    returns.push_back(argument >= 0 ? (*stack)[first + argument]
+                                    : IValue(std::move(fresh.at(next++))));
+  }
+  stack->resize(first);
+  for (IValue& r : returns) stack->push_back(std::move(r));
 }
 
 }  // namespace
@@ -295,18 +298,15 @@ void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   const OpFacts& facts = facts_of(op);
   if (facts.is_view) return make_views(op, stack);
   if (op.schema().returns().empty()) return look(op, stack);
-  if (!facts.returns_tensors || returns_list_among_others(op)) {
+  if (!facts.returns_tensors || facts.returns_more) {
     return run_on_host(op, facts, "it returns more than tensors", stack);
   }
   const size_t count = op.schema().arguments().size();
   const std::span<const IValue> arguments(stack->data() + (stack->size() - count), count);
-  const RecordedCall call(facts, arguments);
+  RecordedCall call(facts, arguments);
   const OpSignature& signature = signature_of(facts, call);
   if (!signature.on_host.empty()) return run_on_host(op, facts, signature.on_host, stack);
-  std::vector<IValue> returns =
-      returns_of(op, facts, arguments, Recording(facts, signature, call, arguments).run());
-  stack->resize(stack->size() - count);
-  for (IValue& r : returns) stack->push_back(std::move(r));
+  put_returns(facts, Recording(facts, signature, call, arguments).run(), count, stack);
 }
 
 std::map<std::string, int64_t> host_ops() {

@@ -11,6 +11,8 @@
 namespace torch_pjrt::lazy {
 namespace {
 
+constexpr size_t kUsualKeySize = 256;  // bytes
+
 bool is_wrapped_number(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.unsafeGetTensorImpl()->is_wrapped_number();
 }
@@ -60,9 +62,13 @@ TraceArgument traced(const c10::IValue& value) {
 
 RecordedCall::RecordedCall(const OpFacts& facts, std::span<const c10::IValue> arguments)
     : facts_(facts), arguments_(arguments) {
+  key_.reserve(kUsualKeySize);
   append(key_, reinterpret_cast<uintptr_t>(facts.traced));
   key_.push_back(static_cast<char>(c10::get_default_dtype_as_scalartype()));
-  for (size_t i = 0; i < facts.sources.size(); ++i) add(argument(i), i);
+  for (size_t i = 0; i < facts.sources.size(); ++i) {
+    const int32_t given = facts.sources[i].argument;
+    given >= 0 ? add(arguments[given], i) : add(argument(i), i);
+  }
 }
 
 c10::IValue RecordedCall::argument(size_t traced) const {
@@ -83,7 +89,7 @@ void RecordedCall::add(const c10::IValue& value, std::optional<size_t> traced) {
     append(key_, value.toStringRef().size());
     key_ += value.toStringRef();
   } else if (value.isIntList()) {
-    const auto list = value.toIntVector();
+    const auto list = value.toIntList();
     key_.push_back('I');
     append(key_, list.size());
     for (const int64_t item : list) append(key_, item);
@@ -104,14 +110,14 @@ void RecordedCall::add_tensor(const at::Tensor& tensor, std::optional<size_t> tr
     return;
   }
   if (is_wrapped_number(tensor)) return add_number(number_of(tensor), traced);
-  TORCH_CHECK(is_on_device(tensor) || (tensor.is_cpu() && tensor.dim() == 0) ||
+  TORCH_CHECK(tensor.device().type() == kDevice || (tensor.is_cpu() && tensor.dim() == 0) ||
                   (tensor.is_cpu() && takes_host_tensors(facts_)),
               "Expected all tensors to be on the same device, but found at least two devices, "
               "pjrt:0 and ",
               tensor.device(), "! (in ", facts_.name, ")");
   key_.push_back('t');
-  Geometry::of(*tensor.unsafeGetTensorImpl()).append_to(key_);
-  operands_.push_back(tensor);
+  Geometry::append_to(key_, *tensor.unsafeGetTensorImpl());
+  operands_.push_back(&tensor);
 }
 
 bool RecordedCall::is_value(std::optional<size_t> traced, const Number& number) const {

@@ -4,6 +4,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <optional>
 #include <span>
@@ -21,9 +22,10 @@ class RecordedCall {
   RecordedCall(const OpFacts& facts, std::span<const c10::IValue> arguments);
 
   const std::string& key() const { return key_; }
-  // On the device, or 0-d tensors on the CPU.
-  const std::vector<at::Tensor>& operands() const { return operands_; }
+  // On the device, or 0-d tensors on the CPU; among the arguments, which outlive this.
+  std::span<const at::Tensor* const> operands() const { return operands_; }
   const std::vector<Scalar>& numbers() const { return numbers_; }
+  std::vector<Scalar> take_numbers() { return std::move(numbers_); }
   const std::optional<at::Generator>& generator() const { return generator_; }
   // The arguments of the traced op.
   std::vector<TraceArgument> trace_arguments() const;
@@ -39,7 +41,7 @@ class RecordedCall {
   const OpFacts& facts_;
   std::span<const c10::IValue> arguments_;
   std::string key_;
-  std::vector<at::Tensor> operands_;
+  c10::SmallVector<const at::Tensor*, 8> operands_;
   std::vector<Scalar> numbers_;
   std::optional<at::Generator> generator_;
 };

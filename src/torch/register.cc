@@ -43,9 +43,10 @@ Allocator& allocator() {
 c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::StorageImpl::use_byte_size_t use_byte_size,
                                                   c10::SymInt bytes, c10::DataPtr data,
                                                   c10::Allocator*, bool resizable) {
-  if (!data) data = allocator().allocate(0);
   auto storage = c10::make_intrusive<Storage>(use_byte_size, std::move(bytes), std::move(data),
                                               &allocator(), resizable);
+  // Its own address is as good as any: there is no memory at it.
+  if (!storage->data_ptr()) storage->set_data_ptr_noswap({storage.get(), kOnlyDevice});
   storage->set_throw_on_mutable_data_ptr();
   return storage;
 }

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <list>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -22,6 +23,9 @@ namespace {
 // grows with its square, 4 s for this one), and a loop without a read would not end.
 constexpr int64_t kMaxGroupSize = 4000;
 constexpr int32_t kMaxDepth = 2000;
+
+// Checks that nobody has read; from here on those that found nothing are let go.
+constexpr size_t kManyUnread = 64;
 
 // Without Python's lock for a scope.
 class Unlocked {
@@ -46,12 +50,6 @@ std::list<std::shared_ptr<Check>>& unread() {  // checks that no read has raised
   return instance;
 }
 
-// The status is the last result of a program that checks values.
-bool has_status(const compile::Compiled& compiled) {
-  const auto& results = compiled.program.results;
-  return !results.empty() && results.back().kind == lower::ProgramResult::Kind::kStatus;
-}
-
 // Whether it is an error of the program's, which a read tells of.
 bool is_failure(const std::exception_ptr& exception) {
   try {
@@ -65,20 +63,53 @@ bool is_failure(const std::exception_ptr& exception) {
   }
 }
 
+void give_all(const Plan& plan, const std::exception_ptr& error) {
+  for (const auto& output : plan.outputs) {
+    if (!output->is_given()) output->give(error);
+  }
+}
+
+// The error with the ops of the program that it is of.
+std::exception_ptr with_ops(const Plan& plan, const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    const size_t count = plan.program->graph().nodes.size();
+    return std::make_exception_ptr(
+        Error(e.code(), str(e.what(), "\n  in a program of ", count,
+                            " ops that were recorded on device pjrt, the last of them ",
+                            aten::describe_node(plan.program->graph(), count - 1))));
+  } catch (...) {
+    return error;
+  }
+}
+
+void run_plan(Plan plan);
+
+// For a plan whose thread can't wait for its program any longer.
+void run_elsewhere(Plan plan) {
+  std::thread([plan = std::move(plan)]() mutable noexcept { run_plan(std::move(plan)); }).detach();
+}
+
 void run_plan(Plan plan) {
   if (!plan.program) return;
-  PendingProgram& p = *plan.program;
+  std::shared_ptr<compile::Compiled> compiled;
   try {
     Unlocked unlocked;
-    const auto compiled = p.program.compiled(p.signature, p.precision, unlocked.lock());
-    auto results = execute(*compiled, plan.inputs, plan.scalars, plan.draws, plan.check);
+    compiled = plan.program->compiled(unlocked.lock());
+    auto results =
+        execute(*compiled, {plan.inputs, plan.spent, plan.scalars, plan.draws}, plan.check);
     for (size_t i = 0; i < plan.outputs.size(); ++i) plan.outputs[i]->give(std::move(results[i]));
   } catch (...) {
-    for (const auto& output : plan.outputs) {
-      if (!output->is_given()) output->give(std::current_exception());
+    const std::exception_ptr error = std::current_exception();
+    if (!compiled && !is_failure(error)) {
+      // Ctrl-C, which is the caller's to see. The values are there all the same, once the compile
+      // has ended.
+      run_elsewhere(std::move(plan));
+      throw;
     }
-    // Ctrl-C is the caller's to see.
-    if (!is_failure(std::current_exception())) throw;
+    give_all(plan, with_ops(plan, error));
+    if (!is_failure(error)) throw;
   }
 }
 
@@ -113,9 +144,12 @@ void check_values() {
   }
 }
 
-std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
-                                  std::span<const std::shared_ptr<Array>> inputs,
-                                  std::span<const Number> scalars, std::span<const int64_t> draws,
+bool has_status(const compile::Compiled& compiled) {
+  const auto& results = compiled.program.results;
+  return !results.empty() && results.back().kind == lower::ProgramResult::Kind::kStatus;
+}
+
+std::vector<pjrt::Buffer> execute(compile::Compiled& compiled, const Arguments& given,
                                   const std::shared_ptr<Check>& check) {
   using Kind = lower::ProgramArgument::Kind;
   const pjrt::Client& client = device().client();
@@ -127,32 +161,52 @@ std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
   };
   std::vector<pjrt::Buffer> results;
   std::vector<PJRT_Buffer*> arguments;
+  std::vector<int64_t> kept;
+  std::vector<Array*> donated;
   arguments.reserve(compiled.program.arguments.size());
   for (const lower::ProgramArgument& a : compiled.program.arguments) {
-    if (a.kind == Kind::kInput) {
-      arguments.push_back(inputs[a.index]->buffer().get());
-    } else if (a.kind == Kind::kDraw) {
-      arguments.push_back(copied(&draws[2 * static_cast<size_t>(a.index)], a.type));
-    } else if (a.kind == Kind::kScalar) {
-      const int64_t bits = compile::encode(scalars[a.index], a.type.dtype);
-      arguments.push_back(copied(&bits, a.type));
-    } else {
-      fail(Code::kInternal, "a program of the device takes memory of its caller's");
+    const auto at = static_cast<size_t>(a.index);
+    switch (a.kind) {
+      case Kind::kInput:
+        arguments.push_back(given.inputs[at]->buffer().get());
+        break;
+      case Kind::kMutatedInput:
+        if (at < given.spent.size() && given.spent[at]) {
+          donated.push_back(given.inputs[at].get());
+        } else {
+          kept.push_back(static_cast<int64_t>(arguments.size()));
+        }
+        arguments.push_back(given.inputs[at]->buffer().get());
+        break;
+      case Kind::kDraw:
+        arguments.push_back(copied(&given.draws[2 * at], a.type));
+        break;
+      case Kind::kScalar: {
+        const int64_t bits = compile::encode(given.scalars[at], a.type.dtype);
+        arguments.push_back(copied(&bits, a.type));
+        break;
+      }
+      case Kind::kOutputMemory:
+        fail(Code::kInternal, "a program of the device takes memory of its caller's");
     }
   }
   run::Stats& stats = aten::runtime().stats();
   stats.add(&run::Stats::executions);
   stats.add(run::counter(compiled.used.exchange(true) ? run::Origin::kMemory : compiled.origin));
   {
-    pjrt::Event done = compiled.executable->execute(arguments, {}, results);
+    pjrt::Event done = compiled.executable->execute(arguments, kept, results);
     const std::lock_guard lock(started_mutex);
     std::erase_if(running(), [](const pjrt::Event& e) { return e.is_ready(); });
     running().push_back(std::move(done));
   }
+  for (Array* array : donated) array->donated();
   if (has_status(compiled)) {
     check->start(compiled.program.problems, std::move(results.back()));
     results.pop_back();
     const std::lock_guard lock(started_mutex);
+    if (unread().size() >= kManyUnread) {
+      std::erase_if(unread(), [](const auto& c) { return c->is_fine(); });
+    }
     unread().push_back(check);
   }
   return results;
@@ -210,13 +264,16 @@ void synchronize() {
   check_values();
 }
 
+bool is_beyond_bounds(Node& node) {
+  return node.is_pending() && (node.depth >= kMaxDepth || group_of(node)->size >= kMaxGroupSize);
+}
+
 void bound_group(const std::shared_ptr<Node>& node) {
   const std::string& plugin = plugin_path();
   Plan next;
   {
     const std::lock_guard lock(mutex());
-    if (!node->is_pending()) return;
-    if (group_of(*node)->size < kMaxGroupSize && node->depth < kMaxDepth) return;
+    if (!is_beyond_bounds(*node)) return;
     const Value value{node, 0};
     next = plan({&value, 1}, plugin);
   }

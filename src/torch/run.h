@@ -21,7 +21,9 @@ std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const>
 void run_all();
 // Waits until all that was started is complete; throws what a read would.
 void synchronize();
-// Cuts a group that has become too large.
+// Whether a pending node's group has become too large, or the way to it too long. mutex() is held.
+bool is_beyond_bounds(Node& node);
+// Then cuts it.
 void bound_group(const std::shared_ptr<Node>& node);
 
 // Its elements as a contiguous CPU tensor.
@@ -37,10 +39,18 @@ const std::string& plugin_path();
 // Throws, once, what a Check of a program that was started before raises.
 void check_values();
 
+struct Arguments {
+  std::span<const std::shared_ptr<Array>> inputs;
+  const std::vector<bool>& spent;  // of each input, or none: the program may take its memory
+  std::span<const Number> scalars;
+  std::span<const int64_t> draws;
+};
+
 // Starts a compiled program; gives its results, without the status, with which it starts `check`.
-std::vector<pjrt::Buffer> execute(compile::Compiled& compiled,
-                                  std::span<const std::shared_ptr<Array>> inputs,
-                                  std::span<const Number> scalars, std::span<const int64_t> draws,
+std::vector<pjrt::Buffer> execute(compile::Compiled& compiled, const Arguments& arguments,
                                   const std::shared_ptr<Check>& check);
+
+// Whether the program checks values: then its status is its last result.
+bool has_status(const compile::Compiled& compiled);
 
 }  // namespace torch_pjrt::lazy

@@ -1,12 +1,18 @@
 #include "torch/signature.h"
 
 #include <functional>
+#include <set>
 #include <utility>
+
+#include "lower/strided.h"
 
 namespace torch_pjrt::lazy {
 namespace {
 
 int32_t next_id = 0;
+
+// Views of one form at so many places are each a slice at a known place: the parts of a chunk.
+constexpr size_t kFewOffsets = 4;
 
 auto& op_signatures() {
   static auto& table = *new std::unordered_map<std::string, std::unique_ptr<OpSignature>>;
@@ -162,6 +168,47 @@ const Signature& scatter_signature(const Geometry& base, const Geometry& part) {
     args.insert(args.begin() + 1, NamedArg{"src", {ValueRef{source}}});
     return add(graph, "aten::as_strided_scatter", std::move(args), base);
   });
+}
+
+const Signature* window_signature(char kind, const Geometry& base, const Geometry& view) {
+  struct Window {
+    std::set<int64_t> offsets;  // that were asked for, until there are many
+    const Signature* signature = nullptr;
+  };
+  static auto& windows = *new std::unordered_map<std::string, Window>;
+  if (base.dtype != view.dtype || base.offset != 0) return nullptr;
+  Geometry pattern = view;
+  pattern.offset = 0;
+  Window& window = windows[key_of(kind, base, pattern)];
+  if (!window.signature) {
+    window.offsets.insert(view.offset);
+    if (window.offsets.size() <= kFewOffsets) return nullptr;
+  }
+  const Type from = base.type();
+  const Type to = view.type();
+  if (!lower::is_window(from.dims, Dims(base.strides.begin(), base.strides.end()), to.dims,
+                        Dims(view.strides.begin(), view.strides.end()), view.offset)) {
+    return nullptr;
+  }
+  if (window.signature) return window.signature;
+  window.offsets.clear();
+  const bool scatters = kind == kScatters;
+  auto made = std::make_unique<Signature>();
+  made->id = next_id++;
+  made->op = scatters ? "as_strided_scatter" : "as_strided";
+  Graph& graph = made->graph;
+  std::vector<NamedArg> args = strided(add_input(graph, base), base, pattern);
+  if (scatters) {
+    args.insert(args.begin() + 1, NamedArg{"src", {ValueRef{add_input(graph, dense(pattern))}}});
+  }
+  const Scalar place{ScalarKind::kInt, ScalarClass::kOther, Number::of_int(0), -1};
+  args.push_back({"place", {graph.add_scalar(place)}});
+  const Geometry result = scatters ? base : dense(pattern);
+  made->results.push_back(
+      {add(graph, ("aten::" + made->op).c_str(), std::move(args), result), result});
+  made->numbers = {0};
+  window.signature = made.release();  // for the life of the process, as all of them
+  return window.signature;
 }
 
 const Signature& zeros_signature(const Geometry& type) {

@@ -46,6 +46,12 @@ void read_outputs(OpSignature& signature);
 const Signature& view_signature(const Geometry& from, const Geometry& to);
 // A tensor that lies as `base`, with the elements of a second one where that lies as `part`.
 const Signature& scatter_signature(const Geometry& base, const Geometry& part);
+
+// The same for all offsets of `view`: then it takes that as its number. Null where there is no such
+// form, and while few offsets were asked for: a slice at a known place is the better program.
+const Signature* window_signature(char kind, const Geometry& base, const Geometry& view);
+inline constexpr char kViews = 'v';
+inline constexpr char kScatters = 'w';
 const Signature& zeros_signature(const Geometry& type);
 // Another dtype, or other sizes to which the tensor's are broadcast.
 const Signature& copy_signature(const Geometry& from, const Geometry& to);

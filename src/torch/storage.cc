@@ -20,6 +20,11 @@ int64_t capacity(const c10::StorageImpl& storage, DType dtype) {
 
 Value zeros(const Geometry& geometry) { return {record(zeros_signature(geometry), {}, {}, {}), 0}; }
 
+// The number that a window's signature takes.
+Scalar place(const Geometry& view) {
+  return {ScalarKind::kInt, ScalarClass::kOther, Number::of_int(view.offset), -1};
+}
+
 // Gives a storage that nothing was written to elements: as eager's, anything.
 void initialise(Storage& storage, const Geometry& wanted) {
   const int64_t size = capacity(storage, wanted.dtype);
@@ -79,6 +84,11 @@ void Storage::unlink() {
 }
 
 void Storage::set(Value value, Geometry geometry) {
+  if (!needs_link(value)) {
+    origin_.reset();
+  } else if (value_ && !value_.node->is_pending()) {
+    origin_ = value_.node->arrays[value_.index];
+  }
   if (value_) --value_.node->holders[value_.index];
   unlink();
   value_ = std::move(value);
@@ -104,7 +114,10 @@ at::Tensor make_tensor(Value value, const Geometry& geometry) {
       c10::scalarTypeToTypeMeta(dtype));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(geometry.dims),
                                                       at::IntArrayRef(geometry.strides));
-  if (value) write(tensor, std::move(value));
+  if (value) {
+    geometry.is_whole() ? storage_of(tensor).set(std::move(value), geometry)
+                        : write(tensor, std::move(value));
+  }
   // The backward of what this thread records runs in this thread: the ops that it records are this
   // thread's, and a thread for our device isn't there if a backward ran before it was registered.
   c10::AutogradState::get_tls_state().set_multithreading_enabled(false);
@@ -122,6 +135,9 @@ Storage& storage_of(const at::Tensor& tensor) {
 
 Value view(const Value& value, const Geometry& from, const Geometry& to) {
   if (from == to) return value;
+  if (const Signature* window = window_signature(kViews, from, to)) {
+    return {record(*window, {value}, {place(to)}, {}), 0};
+  }
   return {record(view_signature(from, to), {value}, {}, {}), 0};
 }
 
@@ -152,8 +168,11 @@ void write(const at::Tensor& tensor, Value value) {
   }
   spread(storage, geometry.dtype);
   const Geometry base = storage.geometry();
-  const Signature& scatter = scatter_signature(base, geometry);
-  storage.set({record(scatter, {storage.value(), std::move(value)}, {}, {}), 0}, base);
+  std::vector<Value> operands = {storage.value(), std::move(value)};
+  const Signature* window = window_signature(kScatters, base, geometry);
+  const auto node = window ? record(*window, std::move(operands), {place(geometry)}, {})
+                           : record(scatter_signature(base, geometry), std::move(operands), {}, {});
+  storage.set({node, 0}, base);
 }
 
 }  // namespace torch_pjrt::lazy

@@ -28,13 +28,16 @@ class Storage final : public c10::StorageImpl {
   const Geometry& geometry() const { return geometry_; }  // where the value's elements lie
   void set(Value value, Geometry geometry);
 
-  // Calls f(const Value&) for the value of each storage whose value is pending.
+  // The array that it held before its pending value; null if there is none any more.
+  std::shared_ptr<Array> origin() const { return origin_.lock(); }
+
+  // Calls f(const Storage&) for each storage whose value is pending.
   template <class F>
   static void for_each_pending(F f) {
     for (Storage *s = first_, *next = nullptr; s; s = next) {
       next = s->next_;
       if (s->value_.node->is_pending()) {
-        f(s->value_);
+        f(*s);
       } else {
         s->unlink();
       }
@@ -43,7 +46,7 @@ class Storage final : public c10::StorageImpl {
 
   static bool any_pending() {
     bool any = false;
-    for_each_pending([&](const Value&) { any = true; });
+    for_each_pending([&](const Storage&) { any = true; });
     return any;
   }
 
@@ -55,6 +58,7 @@ class Storage final : public c10::StorageImpl {
 
   Value value_;
   Geometry geometry_;
+  std::weak_ptr<Array> origin_;
   Storage* previous_ = nullptr;
   Storage* next_ = nullptr;
 };

@@ -163,7 +163,7 @@ TEST_F(LowerTest, OutputMemoryIsDonatedPerResult) {
   EXPECT_EQ(program.results[0].index, 0);
   EXPECT_EQ(program.results[1].index, 2);
   Options options;
-  options.donate = false;
+  options.donation = Donation::kNone;
   EXPECT_EQ(arguments(lowered(options)), "i0");
   EXPECT_EQ(count(lowered(options).text, "aliasing"), 0);
 }

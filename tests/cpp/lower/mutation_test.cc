@@ -57,7 +57,7 @@ class LowerMutationTest : public testing::Test {
   }
   Program lowered(bool donate = true) {
     Options options;
-    options.donate = donate;
+    if (!donate) options.donation = Donation::kNone;
     return lower(graph_, signature_, options);
   }
   static bool has(const std::string& text, const std::string& part) {
