@@ -78,6 +78,12 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         metavar="N",
         help="with --dynamic-shapes: how many sizes (default: 30)",
     )
+    what.add_argument(
+        "--recording",
+        action="store_true",
+        help="what recording ops on device pjrt costs, beside running them in eager; fails where "
+        "it is more than is allowed",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--inference", action="store_true", help="eval mode without gradients (the default)"
@@ -144,6 +150,24 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         "nothing, beside a backend that does nothing; with --training what a step costs, in one "
         "program and in three",
     )
+    parser.add_argument(
+        "--use-xla-baseline",
+        action="store_true",
+        help='compare with the model on device="pjrt", without Dynamo, instead of with eager; its '
+        "inputs are moved there at each call",
+    )
+    parser.add_argument(
+        "--trace-on-xla",
+        action="store_true",
+        help="the same, and the backends take the model and its inputs on the device too; with "
+        "--null-device what tracing costs the host, at each call and once",
+    )
+    parser.add_argument(
+        "--naive-replay",
+        action="store_true",
+        help="with --training --trace-on-xla: also a loop that runs each program's inputs before "
+        "it, data or not, and whatever is left at the end of a step",
+    )
     parser.add_argument("--output", type=_new_file, metavar="FILE", help="write a CSV table")
     parser.add_argument("--json", type=_new_file, metavar="FILE", help="write the full record")
     return parser
@@ -168,7 +192,17 @@ def main(
         parser.error("--peers has backends of its own, for inference: leave the others out")
     if parsed.shapes and not parsed.dynamic_shapes:
         parser.error("--shapes belongs to --dynamic-shapes")
-    specs = _chosen(parser, models, parsed.only or _default(models, parsed.null_device))
+    if parsed.naive_replay and not (parsed.training and parsed.trace_on_xla):
+        parser.error("--naive-replay belongs to --training --trace-on-xla")
+    if (
+        parsed.use_xla_baseline
+        and (parsed.training or parsed.null_device)
+        and not parsed.trace_on_xla
+    ):
+        parser.error("--use-xla-baseline is for inference: add --trace-on-xla")
+    # The null device's own models are for calls of a compiled function on the CPU.
+    small = parsed.null_device and not parsed.trace_on_xla
+    specs = _chosen(parser, models, parsed.only or _default(models, small))
     _require_packages(parser, specs)
     if parsed.image_size is not None:
         specs = [spec.with_images_of(parsed.image_size) for spec in specs]
@@ -179,6 +213,13 @@ def main(
         if parsed.threads > environment.usable_cores():
             parser.error(f"--threads: only {environment.usable_cores()} CPUs can be used")
         environment.limit_cores(parsed.threads)
+
+    if parsed.recording:
+        from . import recording
+
+        return OK if recording.run(parsed.repeat) else FAILED
+    if parsed.null_device and parsed.trace_on_xla:
+        return _device_cost(specs, parsed)
 
     from . import host_cost, peers, train_runner
     from .runner import Options
@@ -198,7 +239,7 @@ def main(
             parser.error(f"{', '.join(peers.NAMES)}: for inference only")
         _check_backends(parser, backends)
         if parsed.training:
-            backends = train_runner.with_one_program(backends)
+            backends = train_runner.with_one_program(backends, parsed.naive_replay)
     mode: Mode = "null-device" if parsed.null_device else "performance"
     options = Options(
         mode="accuracy" if parsed.accuracy else mode,
@@ -209,9 +250,12 @@ def main(
         batch_size=parsed.batch_size,
         threads=parsed.threads,
         training=parsed.training,
+        device_baseline=parsed.use_xla_baseline or parsed.trace_on_xla,
+        trace_on_device=parsed.trace_on_xla,
+        naive_replay=parsed.naive_replay,
     )
-    if parsed.training and isolated:
-        # So that first steps are cold: train_step has no option for it.
+    if (parsed.training or options.device_baseline) and isolated:
+        # So that first steps are cold: train_step has no option for it, nor has the device.
         os.environ["TORCH_PJRT_CACHE"] = "0"
     run = _run(specs, options, parsed.output, parsed.json, isolated)
     if run.interrupted:
@@ -233,6 +277,18 @@ def _dynamic_shapes(
         return OK if dynamic.run(specs, list(dict.fromkeys(backends)), shapes) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _device_cost(specs: Sequence[Spec], parsed: argparse.Namespace) -> int:
+    from . import device_cost
+
+    os.environ["TORCH_PJRT_CACHE"] = "0"
+    iterations = parsed.iterations_per_run or (5 if parsed.training else 20)
+    try:
+        done = device_cost.run(specs, parsed.training, parsed.batch_size, parsed.repeat, iterations)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return OK if done else FAILED
 
 
 def _step_cost(specs: Sequence[Spec], parsed: argparse.Namespace) -> int:
@@ -267,6 +323,11 @@ def _run(
             "iterations_per_run": options.iterations_per_run,
             "randomize_input": options.randomize_input,
             "training": options.training,
+            **(
+                {"baseline": "device", "trace_on_device": options.trace_on_device}
+                if options.device_baseline
+                else {}
+            ),
             "seed": runner.SEED,
         },
         environment=environment.describe(options.threads),

@@ -108,7 +108,7 @@ def table(run: Run) -> tuple[list[str], list[list[str]]]:
     if run.mode == "null-device":
         return HOST_COST, [_host_cost_row(model) for model in run.models]
     performance = run.mode == "performance"
-    titles = ["model", "batch"] + (["eager ms"] if performance else [])
+    titles = ["model", "batch"] + ([f"{_baseline(run)} ms"] if performance else [])
     timed = TRAINED if _is_training(run) else TIMED
     for backend in run.backends:
         titles += [f"{backend} {part}" for part in (timed if performance else CHECKED)]
@@ -132,9 +132,16 @@ def _kept(model: ModelResult) -> list[str]:
     return [cost, NOTHING if kept is None else f"{kept / 2**20:.0f}"]
 
 
+def _baseline(run: Run) -> str:
+    """What the speed-ups are over."""
+    return "device" if run.options.get("baseline") == "device" else "eager"
+
+
 def _published(run: Run) -> str:
     """The published table that has the same kind of run."""
-    return "R3" if _is_training(run) else "R1"
+    if _is_training(run):
+        return "R3"
+    return "R2" if run.options.get("trace_on_device") else "R1"
 
 
 def _host_cost_row(model: ModelResult) -> list[str]:
@@ -236,12 +243,18 @@ NOTES = (
     "speed-up: median(eager) / median(compiled), measured in turns. Quote ratios only: the "
     "milliseconds hold for this machine and this run.",
     "compile s: first call less a warm one. error: the largest, as a part of the output's scale.",
-    "R1 once: the published table's, measured on a GPU against that table's own baseline.",
+    "R1, R2 once: the published tables', measured on a GPU against their own baselines.",
 )
 KEPT_NOTE = (
     "pjrt_frozen: options freeze=True; pjrt_handle: torch_pjrt.freeze. weights' check: pjrt less "
     "pjrt_frozen, which doesn't look whether weights were written to. kept: copies of weights in "
     "the device's order. The frozen forms' first calls find pjrt's program compiled."
+)
+
+
+DEVICE_NOTE = (
+    "device: instead of eager, the model on device pjrt without Dynamo, recorded and run at each "
+    "call; each sample ends when the device has done all."
 )
 
 
@@ -280,6 +293,8 @@ def print_report(run: Run, stream: IO[str] | None = None) -> None:
     blocks += failures(run)
     if run.mode == "performance":
         notes = TRAINING_NOTES if _is_training(run) else NOTES
+        if _baseline(run) == "device":
+            notes = (*notes, DEVICE_NOTE)
         blocks += [*notes, *([KEPT_NOTE] if _shows_kept(run) else []), *geomeans(run)]
     elif run.mode == "accuracy" and _is_training(run):
         blocks += CHECKED_TRAINING_NOTES

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from . import accuracy, counters, host_cost, isolate, peers, timing, train_runner
+from . import accuracy, counters, host_cost, isolate, on_device, peers, timing, train_runner
 from .compiling import cold_compiler, one_line
 from .compiling import compiled as compile_cold
 from .models.registry import Spec
@@ -29,7 +29,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """batch_size and threads of None mean the model's own and torch's own."""
+    """batch_size and threads of None mean the model's own and torch's own. device_baseline: the
+    backends are compared with the model on device="pjrt", without Dynamo. trace_on_device: they
+    take the model there too. naive_replay: train_runner.NAIVE is timed too.
+    """
 
     mode: Mode
     backends: tuple[str, ...]
@@ -39,6 +42,9 @@ class Options:
     batch_size: int | None = None
     threads: int | None = None
     training: bool = False
+    device_baseline: bool = False
+    trace_on_device: bool = False
+    naive_replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,9 +96,15 @@ def blank_result(spec: Spec, options: Options) -> ModelResult:
         family=spec.family,
         batch_size=options.batch_size or spec.batch_size,
         parameters=spec.parameters,
-        published_once=spec.published_training if options.training else spec.published_once,
+        published_once=_published(spec, options),
         backends=[BackendResult(backend) for backend in options.backends],
     )
+
+
+def _published(spec: Spec, options: Options) -> float | None:
+    if options.training:
+        return spec.published_training
+    return spec.published_on_device if options.trace_on_device else spec.published_once
 
 
 def run_model(spec: Spec, options: Options, progress: Progress) -> ModelResult:
@@ -122,7 +134,10 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
     cases = [_case(model, fresh()) for _ in range(2)]
 
     null_device = options.mode == "null-device"
-    sides = [timing.Side(BASELINE, model, iterations=1 if null_device else None)]
+    place = on_device.moved if options.trace_on_device else _as_they_are
+    sides = [_baseline(model, options, null_device)]
+    if options.trace_on_device:
+        model = on_device.copied(model)
     watches: dict[str, counters.Watch] = {}
     with cold_compiler(list(host_cost.CHECKED.values()) if null_device else options.backends):
         for entry in result.backends:
@@ -131,18 +146,21 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
                 if null_device:
                     compiled = _null_device_side(model, cases, entry)
                 else:
-                    compiled = _compile_and_check(model, cases, entry, entry.backend)
+                    compiled = _compile_and_check(model, cases, entry, entry.backend, place)
             except Exception as error:
                 entry.status, entry.message = "failed", one_line(error)
                 continue
             if entry.status == "passed":
                 watch = counters.Watch(_is_ours(entry.backend))
                 watches[entry.backend] = watch
-                sides.append(timing.Side(entry.backend, compiled, watch.watching))
+                sides.append(_side(entry.backend, compiled, watch, options))
     if options.mode == "accuracy" or not watches:
         return
 
-    inputs = fresh if options.randomize_input else (lambda: cases[0].arguments)
+    def inputs() -> tuple[Any, ...]:
+        moved: tuple[Any, ...] = place(fresh() if options.randomize_input else cases[0].arguments)
+        return moved
+
     progress("warming up", 0, 0)
     timing.warm_up(sides, inputs, WARM_UP_ROUNDS)
     progress("timing", 0, options.repeat)
@@ -159,6 +177,24 @@ def _check_and_time(spec: Spec, options: Options, result: ModelResult, progress:
         if entry.backend in watches:
             entry.samples_s = samples.seconds[entry.backend]
             _judge_counts(entry, watches[entry.backend], options.iterations_per_run)
+
+
+def _as_they_are(values: Any) -> Any:
+    return values
+
+
+def _baseline(model: torch.nn.Module, options: Options, null_device: bool) -> timing.Side:
+    if options.device_baseline:
+        return timing.Side(BASELINE, on_device.every_time(model), finish=on_device.finish)
+    return timing.Side(BASELINE, model, iterations=1 if null_device else None)
+
+
+def _side(
+    name: str, compiled: Callable[..., object], watch: counters.Watch, options: Options
+) -> timing.Side:
+    if not options.trace_on_device:
+        return timing.Side(name, compiled, watch.watching)
+    return timing.Side(name, on_device.started(compiled), watch.watching, finish=on_device.finish)
 
 
 def _case(model: torch.nn.Module, arguments: tuple[Any, ...]) -> Case:
@@ -186,17 +222,22 @@ def _null_device_side(
 
 
 def _compile_and_check(
-    model: torch.nn.Module, cases: Sequence[Case], entry: BackendResult, backend: str
+    model: torch.nn.Module,
+    cases: Sequence[Case],
+    entry: BackendResult,
+    backend: str,
+    place: Callable[[Any], Any] = _as_they_are,
 ) -> Callable[..., object]:
     """Calls the model, compiled by `backend`, on every case, the first call cold, and fills in
-    `entry`."""
+    `entry`. `place` moves arguments to where the model is."""
     watch = counters.Watch(counters.is_ours(backend))
     compiled = compile_cold(model, backend)
     checks: list[accuracy.Check] = []
     for case in cases:
         with watch.watching() if not checks else contextlib.nullcontext():
+            arguments = place(case.arguments)
             start = time.perf_counter()
-            actual = compiled(*case.arguments)
+            actual = on_device.on_host(compiled(*arguments))
             elapsed = time.perf_counter() - start
         if not checks:
             entry.first_call_s = elapsed

@@ -16,12 +16,14 @@ Arguments = tuple[Any, ...]
 @dataclass(frozen=True)
 class Side:
     """One thing to time. observe() is entered around each timed sample, outside the clock.
-    iterations, if given, goes before measure()'s."""
+    iterations, if given, goes before measure()'s. finish() waits for what the calls of a sample
+    have started, within the clock."""
 
     name: str
     call: Callable[..., object]
     observe: Callable[[], AbstractContextManager[object]] = nullcontext
     iterations: int | None = None
+    finish: Callable[[], object] = lambda: None
 
 
 @dataclass
@@ -43,12 +45,13 @@ def order(round_index: int, sides: int) -> list[int]:
     return forward[::-1] if round_index % 2 else forward
 
 
-def _timed(call: Callable[..., object], arguments: Arguments, iterations: int) -> float:
+def _timed(side: Side, arguments: Arguments, iterations: int) -> float:
     """Seconds per call. All results but the last are released inside the timed region."""
-    result = None
+    result, call = None, side.call
     start = time.perf_counter()
     for _ in range(iterations):
         result = call(*arguments)
+    side.finish()
     elapsed = time.perf_counter() - start
     del result
     return elapsed / iterations
@@ -72,6 +75,7 @@ def warm_up(sides: Sequence[Side], inputs: Callable[[], Arguments], rounds: int)
         arguments = inputs()
         for position in order(index, len(sides)):
             sides[position].call(*arguments)
+            sides[position].finish()
 
 
 def measure(
@@ -96,7 +100,7 @@ def measure(
                     side = sides[position]
                     with side.observe():
                         this_round[side.name] = _timed(
-                            side.call, arguments, side.iterations or iterations
+                            side, arguments, side.iterations or iterations
                         )
                 for name, seconds in this_round.items():
                     samples.seconds[name].append(seconds)

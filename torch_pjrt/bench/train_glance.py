@@ -59,7 +59,7 @@ def look(loss: Tensor, model: nn.Module, eager: FirstStep, has_dropout: bool) ->
 
 
 def _parameters(model: nn.Module) -> list[Tensor]:
-    return [p.detach() for p in model.parameters()]
+    return [p.detach().cpu() for p in model.parameters()]
 
 
 def _distance(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:

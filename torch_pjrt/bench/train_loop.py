@@ -50,7 +50,7 @@ def optimizer_of(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def stock_step(model: nn.Module, run: Callable[..., Any] | None = None) -> Step:
-    """The stock loop's body. `run` is the compiled model; without it, eager's."""
+    """The stock loop's body. `run` is the compiled model; without it, the model itself."""
     optimizer = optimizer_of(model)
     forward = model if run is None else run
 
@@ -59,6 +59,31 @@ def stock_step(model: nn.Module, run: Callable[..., Any] | None = None) -> Step:
         loss = loss_of(forward(*arguments[:-1]), arguments[-1])
         loss.backward()
         optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def naive_step(model: nn.Module, run: Callable[..., Any]) -> Step:
+    """The same on device="pjrt" in the order of a bridge that runs whatever it is given before each
+    program, data or not, and once more at the end."""
+    optimizer = optimizer_of(model)
+
+    def synced(tensor: Tensor) -> Tensor:
+        """Its elements, by a program of their own."""
+        copied = tensor + 0
+        torch.pjrt.mark_step()
+        return copied
+
+    def step(*arguments: Any) -> Tensor:
+        optimizer.zero_grad()
+        inputs = pytree.tree_map_only(Tensor, lambda t: t + 0, arguments)
+        torch.pjrt.mark_step()
+        loss = loss_of(run(*inputs[:-1]), inputs[-1])
+        loss.backward(synced(torch.ones_like(loss)))
+        torch.pjrt.mark_step()
+        optimizer.step()
+        torch.pjrt.mark_step()
         return loss.detach()
 
     return step
@@ -84,7 +109,8 @@ def observe(model: nn.Module, step: Step, arguments: Sequence[Any], steps: int) 
     start = time.perf_counter()
     losses = [float(step(*arguments))]
     elapsed = time.perf_counter() - start
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    parameters = model.named_parameters()
+    gradients = {name: p.grad.cpu().clone() for name, p in parameters if p.grad is not None}
     losses += [float(step(*arguments)) for _ in range(steps - 1)]
     return Observed(gradients, losses, elapsed)
 

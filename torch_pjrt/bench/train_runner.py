@@ -13,7 +13,7 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from . import counters, timing, train_accuracy, train_glance, train_loop
+from . import counters, on_device, timing, train_accuracy, train_glance, train_loop
 from .compiling import cold_compiler, compiled, one_line
 from .models.registry import Spec
 from .results import BackendResult, ModelResult
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # A backend's name in a run: torch_pjrt.train_step, beside the stock loop with each backend.
 ONE_PROGRAM = "train_step"
+# The stock loop on the device with each program's inputs run before it, data or not.
+NAIVE = "naive_replay"
+NAIVE_BACKEND = "pjrt"
 
 
 @dataclass(frozen=True)
@@ -34,34 +37,40 @@ class Variant:
 
     def can(self, backend: str) -> bool:
         """Only our stock loop can draw eager's numbers."""
-        return not self.dropout or (backend != ONE_PROGRAM and counters.is_ours(backend))
+        return not self.dropout or (backend not in OWN and counters.is_ours(backend))
 
+
+OWN = (ONE_PROGRAM, NAIVE)  # that aren't backends
 
 WITHOUT_DROPOUT = Variant("without dropout", False)
 EAGERS_DROPOUT = Variant('with random="eager"', True)
 
 
-def with_one_program(backends: tuple[str, ...]) -> tuple[str, ...]:
+def with_one_program(backends: tuple[str, ...], naive_replay: bool = False) -> tuple[str, ...]:
     """The ways to train: by each of the backends, and by train_step where one of them is ours."""
     is_ours = any(counters.is_ours(backend) for backend in backends)
-    return (*backends, ONE_PROGRAM) if is_ours else backends
+    ways = (*backends, ONE_PROGRAM) if is_ours else backends
+    return (*ways, NAIVE) if naive_replay else ways
 
 
 def check_and_time(
     spec: Spec, options: Options, seed: int, result: ModelResult, progress: Progress
 ) -> None:
     """By the rule with mode "accuracy"; otherwise what is timed had a glance at."""
-    with cold_compiler([e.backend for e in result.backends if e.backend != ONE_PROGRAM]):
+    with cold_compiler([e.backend for e in result.backends if e.backend not in OWN]):
         if options.mode == "accuracy":
-            _check(spec, seed, result, progress)
+            _check(spec, seed, result, options.trace_on_device, progress)
         else:
             _time(spec, options, seed, result, progress)
 
 
-def _check(spec: Spec, seed: int, result: ModelResult, progress: Progress) -> None:
+def _check(
+    spec: Spec, seed: int, result: ModelResult, on_the_device: bool, progress: Progress
+) -> None:
     model = spec.build(seed)
     variants = [WITHOUT_DROPOUT]
-    if train_loop.has_dropout(model):
+    # Eager's numbers are the CPU's.
+    if train_loop.has_dropout(model) and not on_the_device:
         variants.append(EAGERS_DROPOUT)
     del model
     verdicts: dict[str, dict[str, train_accuracy.Verdict]] = {}
@@ -71,7 +80,9 @@ def _check(spec: Spec, seed: int, result: ModelResult, progress: Progress) -> No
             for entry in result.backends
             if entry.status != "failed" and variant.can(entry.backend)
         ]
-        for entry, verdict in _verdicts(spec, seed, variant, live, result.batch_size, progress):
+        for entry, verdict in _verdicts(
+            spec, seed, variant, live, result.batch_size, on_the_device, progress
+        ):
             verdicts.setdefault(entry.backend, {})[variant.name] = verdict
     for entry in result.backends:
         if entry.status != "failed" and entry.backend in verdicts:
@@ -94,6 +105,8 @@ class _Trained:
         self._is_compiled = False
         if entry.backend == ONE_PROGRAM:
             self._step = train_loop.one_program_step(model, keep_grads=True)
+        elif entry.backend == NAIVE:
+            self._step = train_loop.naive_step(model, compiled(model, NAIVE_BACKEND))
         else:
             random = "eager" if variant.dropout else None
             self._step = train_loop.stock_step(model, compiled(model, entry.backend, random))
@@ -132,6 +145,7 @@ def _verdicts(
     variant: Variant,
     entries: list[BackendResult],
     batch: int,
+    on_the_device: bool,
     progress: Progress,
 ) -> Iterator[tuple[BackendResult, train_accuracy.Verdict]]:
     """Errors against float64 eager over seeds of weights and batches; one that raises has none."""
@@ -155,16 +169,20 @@ def _verdicts(
             progress(f"{entry.backend} {variant.name}, seed {seed - first_seed + 1}", 0, 0)
             try:
                 if entry.backend not in ways:
-                    ways[entry.backend] = _Trained(copy.deepcopy(model), entry, variant)
-                found[entry.backend].add(
-                    ways[entry.backend].observe(weights, arguments, seed), exact
-                )
+                    own_model = _placed(copy.deepcopy(model), on_the_device)
+                    ways[entry.backend] = _Trained(own_model, entry, variant)
+                given = on_device.moved(arguments) if on_the_device else arguments
+                found[entry.backend].add(ways[entry.backend].observe(weights, given, seed), exact)
             except Exception as error:
                 entry.status, entry.message = "failed", f"{variant.name}: {one_line(error)}"
     for entry in entries:
         if entry.status != "failed":
             entry.warnings += ways[entry.backend].warm_warnings()
             yield entry, train_accuracy.judge(found[entry.backend], own)
+
+
+def _placed(model: nn.Module, on_the_device: bool) -> nn.Module:
+    return model.to("pjrt") if on_the_device else model
 
 
 def _batch(spec: Spec, model: nn.Module, batch: int, seed: int) -> tuple[Any, ...]:
@@ -195,27 +213,33 @@ def _time(
     inputs = functools.partial(spec.inputs, result.batch_size, generator)
     arguments = inputs()
     classes = train_loop.classes_for(model, arguments, generator)
-    own = copy.deepcopy(model)
+    on_the_device = options.trace_on_device
+    finish = on_device.finish if options.device_baseline else _nothing
+    own = _placed(copy.deepcopy(model), options.device_baseline)
     eager = train_loop.stock_step(own)
+    if options.device_baseline:
+        eager = on_device.started(_moving(eager))
     first = train_glance.FirstStep.of(eager(*arguments, classes), model, own)
-    sides = [timing.Side("(eager)", eager)]
+    sides = [timing.Side("(eager)", eager, finish=finish)]
     watches: dict[str, counters.Watch] = {}
     for entry in result.backends:
         progress(f"compiling by {entry.backend}", 0, 0)
         try:
-            step = _first_step(copy.deepcopy(model), entry, (*arguments, classes), first)
+            placed = _placed(copy.deepcopy(model), on_the_device)
+            step = _first_step(placed, entry, on_the_device, (*arguments, classes), first)
         except Exception as error:
             entry.status, entry.message = "failed", one_line(error)
             continue
         if entry.status == "passed":
             watch = watches[entry.backend] = counters.Watch(_is_ours(entry.backend))
-            sides.append(timing.Side(entry.backend, step, watch.watching))
+            sides.append(timing.Side(entry.backend, step, watch.watching, finish=finish))
     del model, own, first
     if not watches:
         return
 
     def batch() -> tuple[Any, ...]:
-        return (*(inputs() if options.randomize_input else arguments), classes)
+        given: tuple[Any, ...] = (*(inputs() if options.randomize_input else arguments), classes)
+        return on_device.moved(given) if on_the_device else given
 
     progress("warming up", 0, 0)
     timing.warm_up(sides, batch, rounds=1)
@@ -238,11 +262,14 @@ def _time(
 def _first_step(
     model: nn.Module,
     entry: BackendResult,
+    on_the_device: bool,
     arguments: tuple[Any, ...],
     eager: train_glance.FirstStep,
 ) -> train_loop.Step:
     """The step of a model by a backend, after the first, which compiles it and is compared."""
     step = _step(model, entry.backend)
+    if on_the_device:
+        step = on_device.started(_moving(step))
     watch = counters.Watch(_is_ours(entry.backend))
     with watch.watching():
         start = time.perf_counter()
@@ -256,14 +283,24 @@ def _first_step(
     return step
 
 
+def _nothing() -> None:
+    pass
+
+
+def _moving(step: train_loop.Step) -> train_loop.Step:
+    return lambda *arguments: step(*on_device.moved(arguments))
+
+
 def _step(model: nn.Module, backend: str) -> train_loop.Step:
     if backend == ONE_PROGRAM:
         return train_loop.one_program_step(model)
+    if backend == NAIVE:
+        return train_loop.naive_step(model, compiled(model, NAIVE_BACKEND))
     return train_loop.stock_step(model, compiled(model, backend))
 
 
 def _is_ours(backend: str) -> bool:
-    return backend == ONE_PROGRAM or counters.is_ours(backend)
+    return backend in OWN or counters.is_ours(backend)
 
 
 def _judge_counts(entry: BackendResult, watch: counters.Watch, iterations: int) -> None:
