@@ -248,8 +248,8 @@ def register_device(
     line: Callable[[], str],
 ) -> bool:
     """Registers device="pjrt"; False where another extension holds torch's place for it. `trace`
-    is trace.trace; `warn` gets the name of an op that runs on the CPU, and why. `line` gives the user's
-    line that is running, and is called where TORCH_PJRT_DEBUG says "lines"."""
+    is trace.trace; `warn` gets the name of an op that runs on the CPU, and why. `line` gives the
+    user's line that is running, and is called where TORCH_PJRT_DEBUG says "lines"."""
 
 def default_generator() -> torch.Generator: ...
 def value_id(tensor: torch.Tensor) -> int:

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -39,6 +40,25 @@ def register() -> None:
 
     torch._register_device_module("pjrt", device_module)
     _identify_storages()
+    _run_backwards_in_their_callers_thread()
+
+
+def _run_backwards_in_their_callers_thread() -> None:
+    """By default autograd has a thread for each device, and none for one that was registered after
+    the first backward. What a backward records is its caller's."""
+    run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    def may_be_ours(output: Any) -> bool:
+        # One that starts on the CPU may lead to the device.
+        return not isinstance(output, torch.Tensor) or output.device.type in ("pjrt", "cpu")
+
+    def run_backward(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        if not any(map(may_be_ours, outputs)):
+            return run(outputs, *args, **kwargs)
+        with torch.autograd.set_multithreading_enabled(False):
+            return run(outputs, *args, **kwargs)
+
+    torch.autograd._engine_run_backward = run_backward  # type: ignore[assignment, attr-defined]
 
 
 def _identify_storages() -> None:

@@ -430,6 +430,11 @@ std::optional<Tensor> Call::write_permit() const {
   return ok ? std::optional(wrap(*ok)) : std::nullopt;
 }
 
+std::optional<Tensor> Call::passed(int64_t nodes) const {
+  const std::optional<hlo::Value> ok = state_.passed(node_, nodes);
+  return ok ? std::optional(wrap(*ok)) : std::nullopt;
+}
+
 void Call::unsupported(std::string_view what) const { unsupported(what, kRewrite); }
 
 void Call::unsupported(std::string_view what, std::string_view remedy) const {

@@ -1,4 +1,5 @@
-// Checks that decompositions state: an operand with what is wrong with it, and assertions.
+// Checks that decompositions state: an operand with what is wrong with it, and assertions. And what
+// becomes of a written tensor where a check fails.
 #include "base/error.h"
 #include "lower/check.h"
 
@@ -36,6 +37,16 @@ std::vector<Failure> check_stated(const Call& c) {
            shows ? element_at(c, self, first) : i64(0), problem}};
 }
 
+// self, or the old value where a check of the nodes before this one, so many of them, fails.
+Results unless_bad(const Call& c) {
+  const std::optional<Tensor> passed = c.passed(c.integer("nodes"));
+  if (!passed) return c.any_order("self");
+  const Tensor changed = c.any_order("self");
+  const Tensor old = c.reorder(c.any_order("old"), changed.order);
+  return Tensor{c.build().elementwise(Op::kSelect, {passed->value, changed.value, old.value}),
+                changed.order};
+}
+
 Results nothing(const Call&) { return {}; }
 
 std::vector<Failure> check_assertion(const Call& c) {
@@ -49,6 +60,7 @@ std::vector<Failure> check_assertion(const Call& c) {
 constexpr Entry kRules[] = {
     {"aten::_assert_async.msg", nothing, {}, check_assertion},
     {"torch_pjrt::checked", checked, {}, check_stated},
+    {"torch_pjrt::unless_bad", unless_bad},
 };
 static_assert(sorted(kRules));
 

@@ -305,6 +305,7 @@ std::optional<Status> Lowering::check_all(const std::vector<Node>& nodes) {
     if (entry == nullptr || entry->check == nullptr) continue;
     for (Failure& f : refusing(node, [&] { return entry->check(Call(*this, node)); })) {
       const bool is_inner = depth_of_node_[index_of_node_.at(&node)] > 0;
+      bad_[&node].push_back(f.bad.value);
       f.problem.node = is_inner ? -1 : static_cast<int32_t>(&node - graph_.nodes.data());
       program_.problems.push_back(std::move(f.problem));
       found.push_back({f.bad.value, std::nullopt, static_cast<int64_t>(program_.problems.size()),
@@ -369,6 +370,17 @@ std::optional<hlo::Value> Lowering::write_permit(const Node& node) {
   if (!ok_ || !self || kept_input(value(*self)) < 0) return std::nullopt;
   permit_taken_ = true;
   return ok_;
+}
+
+std::optional<hlo::Value> Lowering::passed(const Node& node, int64_t count) {
+  std::optional<hlo::Value> bad;
+  for (const Node* n = &node - count; n != &node; ++n) {
+    for (const hlo::Value& found : bad_[n]) {
+      bad = bad ? builder_.elementwise(Op::kOr, {*bad, found}) : found;
+    }
+  }
+  if (!bad) return std::nullopt;
+  return builder_.elementwise(Op::kNot, {*bad});
 }
 
 int32_t Lowering::kept_input(const Tensor& t) const {

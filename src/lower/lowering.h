@@ -50,6 +50,7 @@ class Lowering {
   void set_status(const Node& node, Status status) { statuses_[&node] = std::move(status); }
   // Whether the checks pass, for a node that may write to a mutated input in place.
   std::optional<hlo::Value> write_permit(const Node& node);
+  std::optional<hlo::Value> passed(const Node& node, int64_t count);
 
  private:
   Tensor argument(ValueId id);
@@ -100,8 +101,9 @@ class Lowering {
   bool permit_taken_ = false;     // by the node that is being lowered
   std::optional<hlo::Value> ok_;  // 0-d: the checks pass; none if there are no checks
   std::optional<hlo::Value> status_;
-  std::vector<int32_t> result_of_input_;  // that may take its memory; -1: none
-  std::vector<bool> is_mutated_;          // inputs
+  std::map<const Node*, std::vector<hlo::Value>> bad_;  // 0-d: what the node's checks found
+  std::vector<int32_t> result_of_input_;                // that may take its memory; -1: none
+  std::vector<bool> is_mutated_;                        // inputs
   std::map<ValueId, int32_t> draw_of_value_;
   std::vector<DType> dtypes_;
   std::vector<int64_t> ranks_;

@@ -161,6 +161,10 @@ class Call {
   // though a check of the program may fail.
   std::optional<Tensor> write_permit() const;
 
+  // 0-d bool: the checks of the graph's last so many nodes before this one pass; none if there are
+  // no such checks.
+  std::optional<Tensor> passed(int64_t nodes) const;
+
   // The message names the op, the user's line and the remedy: if none is given, to rewrite it.
   [[noreturn]] void unsupported(std::string_view what) const;
   [[noreturn]] void unsupported(std::string_view what, std::string_view remedy) const;

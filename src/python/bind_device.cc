@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "python/bind.h"
+#include "python/error.h"
 #include "python/gil.h"
 #include "python/tensor_cast.h"
 #include "torch/array.h"
@@ -118,6 +119,21 @@ std::string line() {
   return gil ? nb::cast<std::string>(nb::borrow(callables->line)()) : "";
 }
 
+void raise(const std::exception_ptr& exception) {
+  const ThreadGil gil;
+  if (!gil) return;
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    set_error(error);
+  } catch (nb::python_error& error) {
+    error.restore();
+  } catch (...) {
+    return;
+  }
+  raise_set_error();
+}
+
 bool register_device(nb::object plugin_callable, nb::object trace_callable,
                      nb::object warn_callable, nb::object line_callable) {
   callables = new Callables{plugin_callable.release().ptr(), trace_callable.release().ptr(),
@@ -127,6 +143,7 @@ bool register_device(nb::object plugin_callable, nb::object trace_callable,
   host.trace = trace;
   host.warn = warn;
   if (config::wants_lines()) host.line = line;
+  host.raise = raise;
   host.lock = [] { return std::make_unique<MaybeGil>(); };
   return lazy::register_device(std::move(host));
 }

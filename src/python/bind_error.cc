@@ -1,7 +1,7 @@
 // Error as Python sees it: torch_pjrt.Error, a RuntimeError with the attribute `code`, and its
 // subclass for want of memory, which is torch.OutOfMemoryError too.
-#include "base/error.h"
 #include "python/bind.h"
+#include "python/error.h"
 
 namespace torch_pjrt::python {
 namespace {
@@ -26,15 +26,19 @@ void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
-    const nb::handle error_type(error.code() == Code::kOutOfMemory ? out_of_memory_type
-                                                                   : general_type);
-    nb::object object = error_type(error.what());
-    object.attr("code") = name(error.code());
-    PyErr_SetObject(error_type.ptr(), object.ptr());
+    set_error(error);
   }
 }
 
 }  // namespace
+
+void set_error(const Error& error) {
+  const nb::handle error_type(error.code() == Code::kOutOfMemory ? out_of_memory_type
+                                                                 : general_type);
+  nb::object object = error_type(error.what());
+  object.attr("code") = name(error.code());
+  PyErr_SetObject(error_type.ptr(), object.ptr());
+}
 
 void bind_error(nb::module_& m) {
   // Its code is that of an error which Python code makes.

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -98,6 +99,12 @@ bool succeeds(const F& f) {
 }
 
 }  // namespace
+
+void raise_set_error() {
+  python_error raised;
+  raised.persist();
+  throw raised;
+}
 
 bool synchronize() {
   return succeeds([] { lazy::synchronize(); });

@@ -48,6 +48,9 @@ bool synchronize();
 // tensor.
 bool holds_alone(PyObject* list, size_t position);
 
+// Throws Python's error, which is set, in the form that PyTorch's bindings hand on.
+[[noreturn]] void raise_set_error();
+
 // The tensors of a list.
 std::vector<at::Tensor> unpack_tensors(PyObject* list);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <complex>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -35,6 +36,9 @@ struct Host {
       trace;
   std::function<void(const std::string& op, const std::string& why)> warn;  // runs on the CPU
   std::function<std::string()> line;  // of the user's, that is running; null: not asked for
+  // Throws an Error, or what HostLock::check_interrupt() threw, as the language's own exception
+  // that PyTorch hands on; does nothing for others. Null: there is none.
+  std::function<void(const std::exception_ptr&)> raise;
   // The lock of the calling thread.
   std::function<std::unique_ptr<run::HostLock>()> lock;
 };
@@ -42,5 +46,16 @@ struct Host {
 // Set once, when the device is registered.
 void set_host(Host host);
 const Host& host();
+
+// What `f` gives; what it throws is raised as the language's own.
+template <class F>
+auto raising(const F& f) {
+  try {
+    return f();
+  } catch (...) {
+    if (host().raise) host().raise(std::current_exception());
+    throw;
+  }
+}
 
 }  // namespace torch_pjrt::lazy

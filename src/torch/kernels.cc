@@ -17,6 +17,7 @@
 #include <tuple>
 #include <utility>
 
+#include "torch/host.h"
 #include "torch/run.h"
 #include "torch/signature.h"
 #include "torch/storage.h"
@@ -152,11 +153,11 @@ Tensor& copy(Tensor& self, const Tensor& source, bool) {
   at::assert_no_internal_overlap(self);
   at::assert_no_partial_overlap(self, source);
   if (!is_on_device(self)) {
-    self.copy_(to_host(source));
+    self.copy_(raising([&] { return to_host(source); }));
   } else if (is_on_device(source)) {
     copy_on_device(self, source);
   } else {
-    copy_from_host(self, source);
+    raising([&] { copy_from_host(self, source); });
   }
   return self;
 }
@@ -168,7 +169,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& destination) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
-  return at::native::_local_scalar_dense_cpu(to_host(self));
+  return at::native::_local_scalar_dense_cpu(raising([&] { return to_host(self); }));
 }
 
 // --- ops whose schema doesn't say what they write, or that torch calls on this key alone

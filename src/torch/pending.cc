@@ -1,6 +1,7 @@
 #include "torch/pending.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace torch_pjrt::lazy {
@@ -17,6 +18,12 @@ std::shared_ptr<Group> root(std::shared_ptr<Group> group) {
 uint64_t next_sequence = 0;  // guarded by the device's mutex
 
 }  // namespace
+
+int32_t this_thread() {
+  static std::atomic<int32_t> next = 0;
+  thread_local const int32_t number = next++;
+  return number;
+}
 
 std::shared_ptr<Group> group_of(Node& node) {
   if (node.group->parent) node.group = root(node.group);
@@ -39,6 +46,7 @@ std::shared_ptr<Node> record(const Signature& signature, std::vector<Value> oper
   node->arrays.resize(signature.results.size());
   node->holders.resize(signature.results.size());
   node->sequence = next_sequence++;
+  node->thread = this_thread();
   for (const Value& operand : operands) {
     if (!operand.node->is_pending()) continue;
     const std::shared_ptr<Group> group = group_of(*operand.node);

@@ -23,6 +23,7 @@ struct Signature {
   struct Result {
     ValueId value;  // of the graph
     Geometry type;
+    bool is_kept = false;  // the old value where a check of the op fails
   };
 
   int32_t id = 0;
@@ -61,12 +62,16 @@ struct Node {
   c10::SmallVector<std::shared_ptr<Array>, 1> arrays;
   c10::SmallVector<int32_t, 1> holders;     // storages that hold each result
   uint64_t sequence = 0;                    // in the order of recording
+  int32_t thread = 0;                       // that recorded it
   int32_t depth = 1;                        // nodes on the longest way here from data
   std::shared_ptr<Group> group;             // while pending
   std::shared_ptr<const std::string> line;  // of the user's; null unless lines are asked for
 
   bool is_pending() const { return group != nullptr; }
 };
+
+// A number of the calling thread's own.
+int32_t this_thread();
 
 // The group that it is part of by now.
 std::shared_ptr<Group> group_of(Node& node);

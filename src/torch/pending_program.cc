@@ -95,15 +95,22 @@ class Planner {
   // Of each node: its own check, and those of what it reads.
   void collect_checks() {
     checks_.resize(nodes_.size());
+    checks_of_operands_.resize(nodes_.size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Signature& signature = *nodes_[i]->signature;
       for (const Value& operand : nodes_[i]->operands) {
         if (!signature.reads_operands) break;
-        add(checks_[i], operand.node->is_pending() ? checks_[positions_.at(operand.node.get())]
+        add(checks_[i], operand.node->is_pending() ? checks_of(operand)
                                                    : operand.node->arrays[operand.index]->checks());
       }
+      checks_of_operands_[i] = checks_[i];
       if (signature.checks_values) add(checks_[i], {plan_.check});
     }
+  }
+
+  const Checks& checks_of(const Value& value) const {
+    const bool is_kept = value.node->signature->results[value.index].is_kept;
+    return (is_kept ? checks_of_operands_ : checks_)[positions_.at(value.node.get())];
   }
 
   int32_t input(const std::shared_ptr<Array>& array) {
@@ -158,7 +165,7 @@ class Planner {
       append(key_, given_up);
       auto array = std::make_shared<Array>(
           type.type(), given_up < 0 ? order_of(type) : plan_.inputs[given_up]->order(),
-          checks_[positions_.at(node.get())]);
+          checks_of({node, index}));
       node->arrays[index] = array;
       plan_.outputs.push_back(std::move(array));
       outputs_.push_back({{node, index}, given_up});
@@ -288,12 +295,22 @@ class Planner {
   std::unordered_map<const Node*, int32_t> positions_;
   std::unordered_map<const Array*, int32_t> input_index_;
   std::vector<ProgramOutput> outputs_;
-  std::vector<Checks> checks_;  // of each node
+  std::vector<Checks> checks_;              // of each node
+  std::vector<Checks> checks_of_operands_;  // of each node, without its own
   std::string key_;
   Plan plan_;
   Graph graph_;
   std::vector<std::vector<ValueId>> results_;  // of each node, in graph_
 };
+
+// All that storages hold of these groups, beside what was asked for.
+Plan plan_groups(const std::set<const Group*>& groups, Planner planner) {
+  if (groups.empty()) return {};
+  Storage::for_each_pending([&](const Storage& s) {
+    if (groups.contains(group_of(*s.value().node).get())) planner.add_output(s);
+  });
+  return planner.run();
+}
 
 }  // namespace
 
@@ -331,17 +348,16 @@ Plan plan(std::span<const Value> values, const std::string& plugin) {
     groups.insert(group_of(*value.node).get());
     planner.add_output(value);
   }
-  if (groups.empty()) return {};
-  Storage::for_each_pending([&](const Storage& s) {
-    if (groups.contains(group_of(*s.value().node).get())) planner.add_output(s);
-  });
-  return planner.run();
+  return plan_groups(groups, std::move(planner));
 }
 
-Plan plan_all(const std::string& plugin) {
-  Planner planner(plugin);
-  Storage::for_each_pending([&](const Storage& s) { planner.add_output(s); });
-  return planner.run();
+Plan plan_own(const std::string& plugin) {
+  std::set<const Group*> groups;
+  Storage::for_each_pending([&](const Storage& s) {
+    Node& node = *s.value().node;
+    if (node.thread == this_thread()) groups.insert(group_of(node).get());
+  });
+  return plan_groups(groups, Planner(plugin));
 }
 
 }  // namespace torch_pjrt::lazy

@@ -47,7 +47,7 @@ struct Plan {
 // Of the groups of those values that are pending. mutex() is held. From here on all that storages
 // hold of these groups, and the values themselves, is data, which the caller is to compute.
 Plan plan(std::span<const Value> values, const std::string& plugin);
-// Of all groups.
-Plan plan_all(const std::string& plugin);
+// Of the groups in which this thread has recorded what a storage holds.
+Plan plan_own(const std::string& plugin);
 
 }  // namespace torch_pjrt::lazy

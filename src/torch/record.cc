@@ -99,6 +99,31 @@ void read_program(Signature& signature) {
   });
 }
 
+// Has an op whose check fails leave what it writes as it was.
+void keep_old(OpSignature& signature, size_t result, size_t operand) {
+  Graph& graph = signature.computed.graph;
+  Signature::Result& written = signature.computed.results[result];
+  const Geometry& old = signature.operands[operand];
+  if (written.is_kept || written.type.type() != old.type()) return;
+  std::vector<NamedArg> args = {{"self", {ValueRef{written.value}}},
+                                {"old", {ValueRef{graph.inputs[operand].value}}},
+                                {"nodes", {Size(static_cast<int64_t>(graph.nodes.size()))}}};
+  written.value =
+      graph.add_node("torch_pjrt::unless_bad", std::move(args), {written.type.sym_type()}, "");
+  written.is_kept = true;
+}
+
+void keep_old(OpSignature& signature, const OpFacts& facts, const RecordedCall& call) {
+  for (size_t k = 0; k < signature.returns.size() && k < facts.written.size(); ++k) {
+    const Return& r = signature.returns[k];
+    if (facts.written[k] < 0 || r.kind != Return::Kind::kResult) continue;
+    if (const auto operand = call.operand_of(facts.written[k])) {
+      keep_old(signature, r.index, *operand);
+    }
+  }
+  for (const Write& w : signature.writes) keep_old(signature, w.result, w.operand);
+}
+
 std::unique_ptr<OpSignature> trace(const OpFacts& facts, const RecordedCall& call) {
   auto signature = std::make_unique<OpSignature>();
   signature->computed.op = facts.name;
@@ -123,6 +148,7 @@ std::unique_ptr<OpSignature> trace(const OpFacts& facts, const RecordedCall& cal
     signature->computed.graph = std::move(traced.graph);
     read_outputs(*signature);
     if (signature->on_host.empty()) read_program(signature->computed);
+    if (signature->computed.checks_values) keep_old(*signature, facts, call);
   } catch (const std::exception& error) {
     signature->on_host = error.what();
   }
@@ -292,9 +318,7 @@ void put_returns(const OpFacts& facts, std::vector<at::Tensor> fresh, size_t cou
   for (IValue& r : returns) stack->push_back(std::move(r));
 }
 
-}  // namespace
-
-void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+void record_or_run(const c10::OperatorHandle& op, Stack* stack) {
   const OpFacts& facts = facts_of(op);
   if (facts.is_view) return make_views(op, stack);
   if (op.schema().returns().empty()) return look(op, stack);
@@ -307,6 +331,12 @@ void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* sta
   const OpSignature& signature = signature_of(facts, call);
   if (!signature.on_host.empty()) return run_on_host(op, facts, signature.on_host, stack);
   put_returns(facts, Recording(facts, signature, call, arguments).run(), count, stack);
+}
+
+}  // namespace
+
+void record_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  raising([&] { record_or_run(op, stack); });
 }
 
 std::map<std::string, int64_t> host_ops() {

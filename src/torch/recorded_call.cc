@@ -3,6 +3,8 @@
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
+
 #include "lower/lower.h"
 #include "torch/key_bytes.h"
 #include "torch/storage.h"
@@ -157,6 +159,13 @@ void RecordedCall::add_number(const at::Scalar& number, std::optional<size_t> tr
   numbers_.push_back(Scalar::constant(kind, n));
   key_.push_back('v');
   key_.push_back(static_cast<char>(numbers_.back().scalar_class));
+}
+
+std::optional<size_t> RecordedCall::operand_of(size_t argument) const {
+  if (!arguments_[argument].isTensor()) return std::nullopt;
+  const auto it = std::ranges::find(operands_, &arguments_[argument].toTensor());
+  if (it == operands_.end()) return std::nullopt;
+  return static_cast<size_t>(it - operands_.begin());
 }
 
 std::vector<TraceArgument> RecordedCall::trace_arguments() const {

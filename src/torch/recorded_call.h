@@ -24,6 +24,8 @@ class RecordedCall {
   const std::string& key() const { return key_; }
   // On the device, or 0-d tensors on the CPU; among the arguments, which outlive this.
   std::span<const at::Tensor* const> operands() const { return operands_; }
+  // Which of them an argument of the op is; none if it is no such tensor.
+  std::optional<size_t> operand_of(size_t argument) const;
   const std::vector<Scalar>& numbers() const { return numbers_; }
   std::vector<Scalar> take_numbers() { return std::move(numbers_); }
   const std::optional<at::Generator>& generator() const { return generator_; }

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "lower/lower.h"
 #include "torch/fused_optimizers.h"
 #include "torch/generator.h"
 #include "torch/kernels.h"
@@ -106,7 +105,7 @@ bool is_recorded_whole(const c10::OperatorHandle& op) {
     return false;
   }
   if (op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional)) return true;
-  return lower::has_rule(facts.name);
+  return facts.has_rule && !facts.has_out;
 }
 
 void add_whole_ops(torch::Library& aten) {

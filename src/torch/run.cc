@@ -247,7 +247,7 @@ void run_all() {
   const std::string& plugin = plugin_path();
   {
     const std::lock_guard lock(mutex());
-    next = plan_all(plugin);
+    next = plan_own(plugin);
   }
   run_plan(std::move(next));
 }

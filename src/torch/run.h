@@ -17,9 +17,9 @@ namespace torch_pjrt::lazy {
 std::shared_ptr<Array> array_of(const at::Tensor& tensor);
 // Of several: those that are pending run as one program.
 std::vector<std::shared_ptr<Array>> arrays_of(std::span<const at::Tensor* const> tensors);
-// Starts all that is pending. Its errors surface where a result is read.
+// Starts all that this thread has recorded. Its errors surface where a result is read.
 void run_all();
-// Waits until all that was started is complete; throws what a read would.
+// The same, and waits until all that was started is complete; throws what a read would.
 void synchronize();
 // Whether a pending node's group has become too large, or the way to it too long. mutex() is held.
 bool is_beyond_bounds(Node& node);

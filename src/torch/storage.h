@@ -44,9 +44,10 @@ class Storage final : public c10::StorageImpl {
     }
   }
 
+  // Whether this thread has recorded what one of them holds.
   static bool any_pending() {
     bool any = false;
-    for_each_pending([&](const Storage&) { any = true; });
+    for_each_pending([&](const Storage& s) { any |= s.value_.node->thread == this_thread(); });
     return any;
   }
 

@@ -82,7 +82,7 @@ TRAINING = (
 def row(spec: Spec, ways: Sequence[Way], batch: int, repeat: int, iterations: int) -> list[str]:
     """Measures; the cells of a table's row, the ratios to the first way last but one."""
     generator = torch.Generator().manual_seed(0)
-    inputs = spec.inputs(batch, generator)
+    inputs: tuple[Any, ...] = spec.inputs(batch, generator)
     if ways is TRAINING:
         inputs = (*inputs, train_loop.classes_for(spec.build(0), inputs, generator))
     arguments = on_device.moved(inputs)

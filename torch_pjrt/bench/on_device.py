@@ -11,6 +11,8 @@ from torch.utils import _pytree as pytree
 
 import torch_pjrt  # noqa: F401  (registers the device)
 
+from .. import _C
+
 # Backends that record on the device at each call.
 TRIVIAL = ("pjrt_trivial", "torchxla_trivial", "aot_torchxla_trivial")
 
@@ -40,7 +42,7 @@ def started(call: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         outputs = call(*arguments)
-        torch.pjrt.mark_step()
+        _C.mark_step()
         return outputs
 
     return run
@@ -48,4 +50,4 @@ def started(call: Callable[..., Any]) -> Callable[..., Any]:
 
 def finish() -> None:
     """Waits for all that was started."""
-    torch.pjrt.synchronize()
+    _C.synchronize()

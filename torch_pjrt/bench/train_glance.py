@@ -1,4 +1,5 @@
-"""What `--performance` asks of training before it times it: that a first step does what eager's does.
+"""What training is asked for before `--performance` times it: a first step that does what eager's
+does.
 
 It needs no compile and no step that isn't timed anyway. How exact gradients are is for --accuracy.
 """
@@ -41,7 +42,7 @@ class Glance:
 
 
 def look(loss: Tensor, model: nn.Module, eager: FirstStep, has_dropout: bool) -> Glance:
-    """Compares a first step, after which `model` is as it is now, with eager's from equal weights."""
+    """Compares a first step, after which `model` is as it is now, with eager's from its weights."""
     found, size = _parameters(model), _distance(eager.after, eager.before)
     if has_dropout:
         ratio = _distance(found, eager.before) / size

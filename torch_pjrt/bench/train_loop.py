@@ -18,6 +18,8 @@ from torch.utils import _pytree as pytree
 
 import torch_pjrt
 
+from .. import _C
+
 # Small, so that rounding errors, which batch norm over few elements enlarges, grow slowly from step
 # to step.
 LEARNING_RATE = 1e-3
@@ -72,18 +74,18 @@ def naive_step(model: nn.Module, run: Callable[..., Any]) -> Step:
     def synced(tensor: Tensor) -> Tensor:
         """Its elements, by a program of their own."""
         copied = tensor + 0
-        torch.pjrt.mark_step()
+        _C.mark_step()
         return copied
 
     def step(*arguments: Any) -> Tensor:
         optimizer.zero_grad()
         inputs = pytree.tree_map_only(Tensor, lambda t: t + 0, arguments)
-        torch.pjrt.mark_step()
+        _C.mark_step()
         loss = loss_of(run(*inputs[:-1]), inputs[-1])
         loss.backward(synced(torch.ones_like(loss)))
-        torch.pjrt.mark_step()
+        _C.mark_step()
         optimizer.step()
-        torch.pjrt.mark_step()
+        _C.mark_step()
         return loss.detach()
 
     return step

@@ -228,8 +228,39 @@ def _set_item(p: Programs) -> None:
         t[0] = p.rng.randint(0, 9)
 
 
+def _columns(p: Programs) -> None:
+    """Views that differ in their start alone, at so many places that one program serves all."""
+    rows, columns = p.rng.choice([(3, 9), (2, 7)])
+    host = torch.arange(float(rows * columns)).view(rows, columns)
+    t = host.to(p.device) if p.rng.random() < 0.5 else host.t().contiguous().to(p.device).t()
+    wide = p.rng.randint(1, 2)
+    for k in p.rng.sample(range(columns - 1), 6):
+        if p.rng.random() < 0.5:
+            t[:, k].add_(k)
+        else:
+            # A copy: what eager makes of operands that overlap in part is not defined.
+            t[:, k : k + wide].mul_(t[:, 0:wide].clone())
+        if p.rng.random() < 0.3:
+            p.keep(t[1:, k])
+    p.keep(t)
+
+
+def _swap(p: Programs) -> None:
+    """Values that change places."""
+    a, b = p.pick(), p.pick()
+    if a.shape == b.shape:
+        old = a * 1
+        a.copy_(b)
+        b.copy_(old)
+
+
 def _detach(p: Programs) -> None:
     p.keep(p.pick().detach())
+
+
+def _run(p: Programs) -> None:
+    if p.device == "pjrt":
+        torch.pjrt.mark_step()
 
 
 def _read(p: Programs) -> None:
@@ -239,7 +270,8 @@ def _read(p: Programs) -> None:
 _STEPS: list[Callable[[Programs], None]] = [
     _transpose, _permute, _slice, _select, _expand, _view, _reshape, _squeeze, _diagonal, _unfold,
     _as_strided, _chunk, _unbind, _view_dtype, _add_, _add_tensor_, _fill_, _zero_, _copy_, _neg,
-    _mul, _clamp, _clone, _to, _sum, _out, _set_, _resize_, _index, _set_item, _detach, _read,
+    _mul, _clamp, _clone, _to, _sum, _out, _set_, _resize_, _index, _set_item, _columns, _swap,
+    _detach, _read, _run,
 ]  # fmt: skip
 
 

@@ -19,8 +19,13 @@ TABLE = {
 # Only torch's tracing makes these: test_modules.py has a constant in a compiled function, and
 # resizes by a symbolic scale.
 BY_TRACING = {"aten::lift_fresh_copy", "aten::true_divide.Tensor"}
-# test_value_errors.py and test_factor_errors.py have them.
-CHECKS = {"aten::_assert_async.msg", "aten::_linalg_check_errors", "torch_pjrt::checked"}
+# test_value_errors.py, test_factor_errors.py and device/test_errors.py have them.
+CHECKS = {
+    "aten::_assert_async.msg",
+    "aten::_linalg_check_errors",
+    "torch_pjrt::checked",
+    "torch_pjrt::unless_bad",
+}
 
 
 def test_every_row_has_samples() -> None:
