@@ -1,9 +1,9 @@
 """Results of a backward that take the memory of what the forward saved for it.
 
 A backward reads each saved tensor for the last time, unless its graph is kept. A result of the same
-type may lie where a saved tensor lay that the program has read by then: the graph says so by a copy_
-into it, as for any input that changes, and returns that input. At each call such a tensor is given away only if nobody else
-has it or its memory; otherwise the program is given a copy.
+type may lie where a saved tensor lay that the program has read by then: the graph says so by a
+copy_ into it, as for any input that changes, and returns that input. At each call such a tensor is
+given away only if nobody else has it or its memory; otherwise the program is given a copy.
 """
 
 from __future__ import annotations

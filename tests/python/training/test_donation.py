@@ -130,7 +130,9 @@ def test_what_somebody_holds_stays(name: str) -> None:
     y.square().sum().backward()
     assert donated() == 0
     assert_same([x.grad, w.grad], expected())
-    assert [torch.equal(read(h), b) for h, b in zip(held, before, strict=True)] == [True] * len(held)
+    assert [torch.equal(read(h), b) for h, b in zip(held, before, strict=True)] == [True] * len(
+        held
+    )
 
 
 def test_a_weak_reference_sees_no_other_values() -> None:
