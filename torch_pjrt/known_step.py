@@ -49,16 +49,19 @@ class KnownStep:
         inputs: Any,
         call: tuple[Callable[..., Any], Any, list[Call]],
         result: Any,
+        model: tuple[str, torch.nn.Module] | None,
     ) -> KnownStep | None:
         """Of a step that made no new state. inputs: step._Inputs. call: the function, the batches,
-        and the calls of programs. None if it can't be made again without Dynamo."""
+        and the calls of programs. model: as in Guards. None if it can't be made again without
+        Dynamo."""
         function, batches, calls = call
         if not all(isinstance(own, dict) for own in optimizer.state.values()):
             return None
         parameters = [p for group in inputs.groups for p in group.parameters]
         tensors = [t for group in inputs.groups for held in group.state.values() for t in held]
         tensors.append(inputs.ran)
-        replay = Replay.of(function, inputs, [*parameters, *tensors], batches, calls, result)
+        given = [*parameters, *tensors]
+        replay = Replay.of(function, inputs, given, batches, calls, result, model)
         if replay is None:
             return None
         return KnownStep(optimizer, rule, parameters, tensors, inputs.values, replay)

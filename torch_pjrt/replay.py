@@ -20,7 +20,7 @@ from . import torch_internals
 
 from . import _C  # isort: skip
 
-__all__ = ["MISSED", "Call", "Replay", "Watch", "record", "watch_of"]
+__all__ = ["MISSED", "Call", "Replay", "Watch", "read_by", "record", "watch_of"]
 
 Compiled = Callable[[list[Any]], list[Any]]
 Fetch = Callable[[dict[str, Any], dict[str, Any]], tuple[Any, ...]]
@@ -107,6 +107,39 @@ class _Result:
     value: Any
 
 
+class Guards:
+    """Dynamo's guards of a call, as far as they aren't known to hold. While a module, with all in
+    it, has the attributes that it had, most of those of its modules needn't be asked."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        locals_of_call: dict[str, Any],
+        tensors: list[Tensor],
+        model: tuple[str, torch.nn.Module] | None,
+    ) -> None:
+        """model: a module and the expression by which the function reads it, if none but our own
+        code can put another there."""
+        watched = None
+        contents: list[Any] = []
+        if model is not None:
+            modules = list(model[1].modules())
+            dicts = [vars(m) for m in modules]
+            dicts += [v for own in dicts for v in own.values() if isinstance(v, dict)]
+            contents = [*modules, *dicts]
+            watched = torch_internals.Watched(
+                model[0], *(frozenset(map(id, kind)) for kind in (modules, dicts, tensors))
+            )
+        checks = torch_internals.guards_without(function, locals_of_call, "inputs", watched)
+        self.are_found = checks is not None
+        if checks is not None:
+            self._every, self._few = checks
+        self._contents = _C.Contents(contents)
+
+    def hold(self, locals_of_call: dict[str, Any]) -> bool:
+        return (self._few if self._contents.same() else self._every)(locals_of_call)
+
+
 class Replay:
     """One call of a function (inputs, batches) that was compiled, to be made again.
 
@@ -117,7 +150,7 @@ class Replay:
     def __init__(
         self,
         call: Call,
-        guards: Callable[[dict[str, Any]], bool],
+        guards: Guards,
         scope: tuple[dict[str, Any], dict[str, Any]],
         others: list[int],
         results: tuple[list[_Result], Any],
@@ -144,6 +177,7 @@ class Replay:
         batches: Any,
         calls: list[Call],
         result: Any,
+        model: tuple[str, torch.nn.Module] | None = None,
     ) -> Replay | None:
         """None if the call can't be made without Dynamo, or not be told from others. tensors: those
         in the inputs. That they are where the user's code has them is among Dynamo's guards."""
@@ -161,8 +195,8 @@ class Replay:
         if not all(_is_same(a, b) for a, b in zip(fetched, call.given, strict=True)):
             return None
         results = _results(call, result)
-        guards = torch_internals.guards_without(function, scope[0], "inputs")
-        if results is None or guards is None:
+        guards = Guards(function, scope[0], tensors, model)
+        if results is None or not guards.are_found:
             return None
         del scope[0]["batches"]
         known = {id(t) for t in tensors}
@@ -189,7 +223,7 @@ class Replay:
 
     def _arguments(self, held: _C.Held, batches: Any) -> list[Any] | None:
         scope = {**self._locals, "batches": batches}
-        if not torch_internals.runs_compiled() or not self._guards(scope):
+        if not torch_internals.runs_compiled() or not self._guards.hold(scope):
             return None
         others = list(self._fetch(scope, self._globals))
         if held.contains_any(others):
@@ -198,6 +232,17 @@ class Replay:
         for k, value in zip(self._others, others, strict=True):
             arguments[k] = value
         return arguments
+
+
+def read_by(function: Callable[..., Any], *names: str) -> tuple[str, Any]:
+    """The expression by which a function reads a variable of the closure of a function in the
+    closure of .. its own, and the variable's value now."""
+    expression, value = f"L[{names[0]!r}]", _locals_of(function)[names[0]]
+    for name in names[1:]:
+        place = value.__code__.co_freevars.index(name)
+        expression += f".__closure__[{place}].cell_contents"
+        value = value.__closure__[place].cell_contents
+    return expression, value
 
 
 def _locals_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -125,9 +125,12 @@ class TrainStep:
         self._ran = torch.zeros((), dtype=torch.int64)
         loss_of = _loss_of(forward, loss_fn, autocast, _device_of(optimizer).type)
         self._rule = rule_of(optimizer)
+        self._model: tuple[str, torch.nn.Module] | None = None
         if self._rule is not None:
             self._whole = _whole_step(loss_of, self._rule, clip_grad_norm, keep_grads)
             self._run = torch_internals.compile_with_gradients(self._whole)
+            if isinstance(forward, torch.nn.Module):
+                self._model = replay.read_by(self._whole, "gradients_of", "loss_of", "forward")
         self._known: KnownStep | None = None
         self._unused = 0  # steps in a row that went through Dynamo
         self._three_programs = ThreePrograms(
@@ -231,7 +234,7 @@ class TrainStep:
             assert self._rule is not None
             call = (self._whole, batches, calls)
             self._known = KnownStep.of(
-                self._optimizer, self._rule, inputs, call, (outputs, gradients)
+                self._optimizer, self._rule, inputs, call, (outputs, gradients), self._model
             )
         return outputs
 

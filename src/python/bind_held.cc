@@ -14,7 +14,8 @@ namespace {
 
 namespace nb = nanobind;
 
-// What lists and dicts hold, by identity.
+// What lists and dicts hold, by identity, and of other objects their class and that their
+// attributes lie in the dict where they lay.
 class Contents {
  public:
   explicit Contents(const nb::list& containers) {
@@ -22,6 +23,10 @@ class Contents {
   }
 
   bool same() const {
+    for (const Instance& i : instances_) {
+      if (Py_TYPE(i.object.ptr()) != i.type || attributes(i.object.ptr()).ptr() != i.dict.ptr())
+        return false;
+    }
     const nb::object* item = items_.data();
     for (const Container& c : containers_) {
       if (!is_same(c, item)) return false;
@@ -37,8 +42,26 @@ class Contents {
     Py_ssize_t num_items;  // a dict's keys count too
   };
 
+  struct Instance {
+    nb::object object;
+    PyTypeObject* type;  // which its instances hold
+    nb::object dict;
+  };
+
+  // Throws Python's error for an object without attributes of its own.
+  static nb::object attributes(PyObject* o) {
+    PyObject* dict = PyObject_GenericGetDict(o, nullptr);
+    if (!dict) throw nb::python_error();
+    return nb::steal(dict);
+  }
+
   void add(nb::object object) {
     PyObject* o = object.ptr();
+    if (!PyDict_Check(o) && !PyList_Check(o)) {
+      nb::object dict = attributes(o);
+      instances_.push_back({std::move(object), Py_TYPE(o), dict});
+      return add(std::move(dict));
+    }
     const size_t before = items_.size();
     if (PyDict_Check(o)) {
       PyObject *key, *value;
@@ -46,11 +69,9 @@ class Contents {
         items_.push_back(nb::borrow(key));
         items_.push_back(nb::borrow(value));
       }
-    } else if (PyList_Check(o)) {
+    } else {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
         items_.push_back(nb::borrow(PyList_GET_ITEM(o, i)));
-    } else {
-      fail(Code::kInvalid, "expected a list or a dict, got ", Py_TYPE(o)->tp_name);
     }
     containers_.push_back(
         {std::move(object), size_of(o), static_cast<Py_ssize_t>(items_.size() - before)});
@@ -76,6 +97,7 @@ class Contents {
     return true;
   }
 
+  std::vector<Instance> instances_;
   std::vector<Container> containers_;
   std::vector<nb::object> items_;
 };

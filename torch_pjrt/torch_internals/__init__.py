@@ -61,7 +61,14 @@ from .functions import (
     uncompiled,
     why_not_whole,
 )
-from .guards import guards_without, only_computes, raise_versions, runs_compiled, sources
+from .guards import (
+    Watched,
+    guards_without,
+    only_computes,
+    raise_versions,
+    runs_compiled,
+    sources,
+)
 from .kept import (
     NotKept,
     OutputCode,
@@ -98,6 +105,7 @@ __all__ = [
     "RunsInEager",
     "ShortenTraceback",
     "UnsuppressedError",
+    "Watched",
     "Whole",
     "allow_backward_twice",
     "argument_kind",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -181,9 +182,53 @@ def forward_hook(model: Net, optimizer: Optimizer) -> None:
     model.norm.register_forward_hook(lambda module, args, y: y * 2)
 
 
+class Doubled(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+def new_class(model: Net, optimizer: Optimizer) -> None:
+    model.second.__class__ = Doubled
+
+
+def twice(module: nn.Module, args: Any, y: Tensor) -> Tensor:
+    return y * 2
+
+
+def hooks_by_assignment(model: Net, optimizer: Optimizer) -> None:
+    model.second._forward_hooks = OrderedDict({0: twice})
+
+
+def other_attributes(model: Net, optimizer: Optimizer) -> None:
+    model.second.__dict__ = dict(vars(model.second)) | {"_forward_hooks": OrderedDict({0: twice})}
+
+
+def twin_with_a_hook(model: Net, optimizer: Optimizer) -> None:
+    """Of the same class, with the same parameters."""
+    second = nn.Linear(16, 5)
+    second.weight, second.bias = model.second.weight, model.second.bias
+    second.register_forward_hook(twice)
+    model.second = second
+
+
+def exchanged(model: Net, optimizer: Optimizer) -> None:
+    bias = model.second.bias
+    model.second.bias = nn.Parameter(bias.detach().clone().requires_grad_(False), False)
+
+
+def unknown_attribute(model: Net, optimizer: Optimizer) -> None:
+    model.second.note = "of no meaning"  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        new_class,
+        hooks_by_assignment,
+        other_attributes,
+        twin_with_a_hook,
+        exchanged,
+        unknown_attribute,
         set_hyper("lr", 0.1),
         set_hyper("betas", (0.5, 0.9)),
         set_hyper("weight_decay", 0.0),
