@@ -65,6 +65,7 @@ Results index_select(const Call& c) {
   if (is_0d) self = c.reshape(self, {1});
   Tensor at = c.tensor("index");
   if (at.rank() == 0) at = c.reshape(at, {1});
+  if (is_0d && at.dims()[0] != 1) c.unsupported("other than one element of a tensor without dims");
   std::vector<std::optional<Tensor>> indices(c.axis("dim", self.rank()));
   indices.emplace_back(at);
   return c.reshape(selected(c, self, indices), c.result().dims);

@@ -8,8 +8,10 @@
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/view_native.h>
 
@@ -110,6 +112,12 @@ Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArray
   return at::native::as_strided_tensorimpl(self, ints(size), ints(stride), place);
 }
 
+// What transpose_, squeeze_ and the like come to.
+const Tensor& as_strided_in_place(const Tensor& self, c10::SymIntArrayRef size,
+                                  c10::SymIntArrayRef stride, std::optional<c10::SymInt> offset) {
+  return at::native::as_strided__symint(self, size, stride, std::move(offset));
+}
+
 Tensor view_sizes(const Tensor& self, c10::SymIntArrayRef size) {
   return at::native::view(self, ints(size));
 }
@@ -148,12 +156,23 @@ void copy_on_device(const Tensor& self, const Tensor& source) {
   write(self, std::move(value));
 }
 
-Tensor& copy(Tensor& self, const Tensor& source, bool) {
-  if (self.is_same(source)) return self;
+// Without the marks of lazy conjugation and negation: these ops get tensors that have them.
+Tensor resolved(const Tensor& tensor) {
+  if (tensor.is_conj()) return resolved(at::conj_physical(tensor.conj()));
+  return tensor.is_neg() ? at::neg(tensor._neg_view()) : tensor;
+}
+
+Tensor& copy(Tensor& self, const Tensor& given, bool) {
+  if (self.is_same(given)) return self;
   at::assert_no_internal_overlap(self);
-  at::assert_no_partial_overlap(self, source);
+  at::assert_no_partial_overlap(self, given);
+  const Tensor source = resolved(given);
   if (!is_on_device(self)) {
     self.copy_(raising([&] { return to_host(source); }));
+  } else if (self.is_conj()) {
+    self.conj().copy_(at::conj_physical(source));
+  } else if (self.is_neg()) {
+    self._neg_view().copy_(at::neg(source));
   } else if (is_on_device(source)) {
     copy_on_device(self, source);
   } else {
@@ -169,7 +188,7 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& destination) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
-  return at::native::_local_scalar_dense_cpu(raising([&] { return to_host(self); }));
+  return at::native::_local_scalar_dense_cpu(raising([&] { return to_host(resolved(self)); }));
 }
 
 // --- ops whose schema doesn't say what they write, or that torch calls on this key alone
@@ -234,6 +253,7 @@ void add_kernels(torch::Library& aten) {
   aten.impl("set_.source_Storage_storage_offset", set_storage_at);
   aten.impl("set_.source_Tensor", set_tensor);
   aten.impl("as_strided", as_strided);
+  aten.impl("as_strided_", as_strided_in_place);
   aten.impl("view", view_sizes);
   aten.impl("_reshape_alias", reshape_alias);
   aten.impl("copy_", copy);

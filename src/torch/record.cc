@@ -318,6 +318,21 @@ void put_returns(const OpFacts& facts, std::vector<at::Tensor> fresh, size_t cou
   for (IValue& r : returns) stack->push_back(std::move(r));
 }
 
+bool is_marked(const IValue& v) {
+  return v.isTensor() && (v.toTensor().is_conj() || v.toTensor().is_neg());
+}
+
+// Lazily conjugated and negated operands computed: a few ops get them as they are. Whether all are
+// computed: what is written through such a mark isn't.
+bool resolve(const OpFacts& facts, std::span<IValue> arguments) {
+  for (size_t k = 0; k < arguments.size(); ++k) {
+    if (!is_marked(arguments[k])) continue;
+    if (facts.writes[k]) return false;
+    arguments[k] = arguments[k].toTensor().resolve_conj().resolve_neg();
+  }
+  return true;
+}
+
 void record_or_run(const c10::OperatorHandle& op, Stack* stack) {
   const OpFacts& facts = facts_of(op);
   if (facts.is_view) return make_views(op, stack);
@@ -326,7 +341,8 @@ void record_or_run(const c10::OperatorHandle& op, Stack* stack) {
     return run_on_host(op, facts, "it returns more than tensors", stack);
   }
   const size_t count = op.schema().arguments().size();
-  const std::span<const IValue> arguments(stack->data() + (stack->size() - count), count);
+  const std::span<IValue> arguments(stack->data() + (stack->size() - count), count);
+  if (!resolve(facts, arguments)) return run_on_host(op, facts, "it writes to a conjugate", stack);
   RecordedCall call(facts, arguments);
   const OpSignature& signature = signature_of(facts, call);
   if (!signature.on_host.empty()) return run_on_host(op, facts, signature.on_host, stack);

@@ -1,4 +1,4 @@
-"""A product is rounded before anything is added to it, as in eager: XLA would round once for both."""
+"""A product is rounded before anything is added to it, as in eager; XLA would round once."""
 
 from __future__ import annotations
 
