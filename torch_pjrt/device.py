@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
 
-from . import _C, copies, plugins
+from . import _C, copies, module_ties, plugins
 from .errors import failure
 
 __all__ = ["HostOpWarning", "register"]
@@ -41,6 +41,7 @@ def register() -> None:
     torch._register_device_module("pjrt", device_module)
     _identify_storages()
     _run_backwards_in_their_callers_thread()
+    module_ties.keep()
 
 
 def _run_backwards_in_their_callers_thread() -> None:

@@ -197,8 +197,9 @@ def _sum(p: Programs) -> None:
 def _out(p: Programs) -> None:
     a, b = p.pick(), p.pick()
     out = torch.empty(0, dtype=a.dtype, device=p.device) if p.rng.random() < 0.5 else p.pick()
-    if out.numel() and out.shape != torch.broadcast_shapes(a.shape, b.shape):
-        return  # a warning, and what it holds then is torch's affair
+    has_memory = out.untyped_storage().nbytes() > 0
+    if has_memory and out.shape != torch.broadcast_shapes(a.shape, b.shape):
+        return  # a warning, and what it holds then, or others in its memory, is torch's affair
     torch.add(a, b, out=out)
     p.keep(out)
 
@@ -276,12 +277,17 @@ _STEPS: list[Callable[[Programs], None]] = [
 
 
 def state(programs: Programs) -> list[Any]:
-    """What can be seen of all tensors: sizes, strides (of dims that have any), offset, dtype."""
+    """What can be seen of all tensors: sizes, strides (of dims that have any, where there are
+    elements), offset, dtype."""
     return [
         (
             t.dtype,
             tuple(t.shape),
-            [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1],
+            [
+                stride
+                for size, stride in zip(t.shape, t.stride(), strict=True)
+                if size > 1 and t.numel()
+            ],
             t.storage_offset(),
         )
         for t in programs.tensors
