@@ -104,6 +104,7 @@ bool is_recorded_whole(const c10::OperatorHandle& op) {
       op.hasKernelForDispatchKey(Key::CompositeImplicitAutograd) || kMoved.contains(facts.name)) {
     return false;
   }
+  if (op.hasTag(at::Tag::inplace_view)) return false;  // it comes to as_strided_
   if (op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional)) return true;
   return facts.has_rule && !facts.has_out;
 }

@@ -94,7 +94,10 @@ def rows(file: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of the arguments --accuracy --performance --dynamic-shapes is required"),
+        (
+            [],
+            "one of the arguments --accuracy --performance --dynamic-shapes --recording is required",
+        ),
         (["--accuracy", "--performance"], "not allowed with argument"),
         (["--accuracy", "--image-size", "0"], "'0' is not a positive whole number"),
         (["--accuracy", "--inference", "--training"], "not allowed with argument"),

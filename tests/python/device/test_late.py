@@ -30,7 +30,11 @@ running = fake.torch_pjrt_fake_running
 def run(code: str, late: int = 2000) -> None:
     begin = _BEGIN.format(root=str(ROOT), tests=str(ROOT / "tests" / "python"), late=late)
     done = subprocess.run(
-        [sys.executable, "-c", begin + code], capture_output=True, text=True, check=False
+        [sys.executable, "-c", begin + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
 
@@ -93,15 +97,18 @@ def test_recording_and_mark_step_wait_for_no_execution() -> None:
         """
 x = torch.ones(8, device="pjrt") * 2
 torch.pjrt.mark_step()
-y = x + 1
 assert fake.torch_pjrt_fake_delay(b"PJRT_LoadedExecutable_Execute", 3000)
-thread = threading.Thread(target=torch.pjrt.mark_step)
+recorded = []
+def record_and_run():
+    recorded.append(x + 1)
+    torch.pjrt.mark_step()
+thread = threading.Thread(target=record_and_run)
 before = fake.torch_pjrt_fake_calls(b"PJRT_LoadedExecutable_Execute")
 thread.start()
 while fake.torch_pjrt_fake_calls(b"PJRT_LoadedExecutable_Execute") == before:
     time.sleep(0.01)
-torch.pjrt.mark_step()  # nothing is pending any more
-z = y * 3
+torch.pjrt.mark_step()  # nothing of this thread's is pending
+z = recorded[0] * 3
 assert z.shape == (8,)
 assert thread.is_alive()
 thread.join()

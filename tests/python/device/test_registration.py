@@ -21,13 +21,17 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_import_starts_nothing() -> None:
     code = (
-        "import os, torch\n"
-        "before = len(os.listdir('/proc/self/task'))\n"
+        "import os, time, torch\n"
+        "threads = lambda: len(os.listdir('/proc/self/task'))\n"
+        "before = threads()\n"
         "import torch_pjrt\n"
         "print(torch.pjrt.is_available(), torch.pjrt.device_count(), torch.pjrt.current_device())\n"
         "torch.empty(2, device='pjrt') + 1\n"
         "maps = open('/proc/self/maps').read()\n"
-        "print(len(os.listdir('/proc/self/task')) - before, 'pjrt.so' in maps)\n"
+        # The thread that traced the op has been joined, but may not have left the list yet.
+        "end = time.monotonic() + 10\n"
+        "while threads() > before and time.monotonic() < end: time.sleep(0.01)\n"
+        "print(threads() - before, 'pjrt.so' in maps)\n"
     )
     done = python(code)
     assert done.stdout.split("\n")[:2] == ["True 1 0", "0 False"], done.stderr
