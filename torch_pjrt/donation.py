@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.fx import GraphModule, Node
@@ -91,7 +91,7 @@ def _memory(node: Any) -> int | None:
     return torch_internals.storage_id(value) if _is_dense(value) else None
 
 
-def _is_dense(value: Any) -> bool:
+def _is_dense(value: Any) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 

@@ -165,7 +165,12 @@ void Binding::add_sources(const Graph& graph, bool only_symbols) {
 Binding::Binding(const Graph& graph) : free_(graph.inputs.size()) {
   const std::vector<std::string>& names = graph.exprs.symbols();
   for (const bool only_symbols : {true, false}) add_sources(graph, only_symbols);
-  std::ranges::stable_partition(sources_, [](const Source& s) { return s.dim < 0; });
+  std::vector<Source> ordered;  // the ints, then the dims
+  for (const bool is_dim : {false, true}) {
+    std::ranges::copy_if(sources_, std::back_inserter(ordered),
+                         [&](const Source& s) { return (s.dim >= 0) == is_dim; });
+  }
+  sources_ = std::move(ordered);
   std::vector<bool> known(names.size());
   for (const Source& s : sources_) known[s.symbol] = true;
   const std::vector<bool> needed = needed_symbols(graph);

@@ -3,7 +3,7 @@
 namespace torch_pjrt::lower {
 // a * b - 0 is a * b in the fused form, too. A zero that the compiler knew would be dropped.
 Tensor exact_product(const Call& c, const Tensor& a, const Tensor& b) {
-  const Tensor product = c.emit(Op::kMultiply, {a, b});
+  Tensor product = c.emit(Op::kMultiply, {a, b});
   const DType dtype = product.dtype();
   const bool is_wide = dtype == DType::kF32 || dtype == DType::kF64;
   const bool is_final = dtype == c.result().dtype;  // not rounded to a narrower dtype anyhow
