@@ -140,10 +140,8 @@ Dims evaluate(const Exprs& exprs, const std::vector<Size>& sizes,
   return values;
 }
 
-// Gives sources to symbols that have none: inputs that are a symbol, or that tell of one.
-void Binding::add_sources(const Graph& graph, bool only_symbols) {
-  std::vector<bool> known(graph.exprs.symbols().size());
-  for (const Source& s : sources_) known[s.symbol] = true;
+// Gives sources to symbols that aren't known: inputs that are a symbol, or that tell of one.
+void Binding::add_sources(const Graph& graph, bool only_symbols, std::vector<bool>& known) {
   const auto add = [&](const Size& size, size_t input, int32_t dim) {
     if (!size.is_symbolic()) return;
     const std::optional<Linear> l = linear(graph.exprs, size.expr);
@@ -164,15 +162,14 @@ void Binding::add_sources(const Graph& graph, bool only_symbols) {
 
 Binding::Binding(const Graph& graph) : free_(graph.inputs.size()) {
   const std::vector<std::string>& names = graph.exprs.symbols();
-  for (const bool only_symbols : {true, false}) add_sources(graph, only_symbols);
+  std::vector<bool> known(names.size());
+  for (const bool only_symbols : {true, false}) add_sources(graph, only_symbols, known);
   std::vector<Source> ordered;  // the ints, then the dims
   for (const bool is_dim : {false, true}) {
     std::ranges::copy_if(sources_, std::back_inserter(ordered),
                          [&](const Source& s) { return (s.dim >= 0) == is_dim; });
   }
   sources_ = std::move(ordered);
-  std::vector<bool> known(names.size());
-  for (const Source& s : sources_) known[s.symbol] = true;
   const std::vector<bool> needed = needed_symbols(graph);
   for (size_t s = 0; s < names.size(); ++s) {
     if (!needed[s] || known[s]) continue;

@@ -65,7 +65,7 @@ class Binding {
     int64_t offset;
   };
 
-  void add_sources(const Graph& graph, bool only_symbols);
+  void add_sources(const Graph& graph, bool only_symbols, std::vector<bool>& known);
 
   std::vector<Source> sources_;     // ints first
   std::vector<Source> structural_;  // those whose symbol is part of a program's key
