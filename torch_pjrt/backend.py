@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -29,8 +29,9 @@ from . import (
 )
 from .capture_error import CaptureError
 from .compiler import GraphCompiler, WholeInEager, whole_in_eager
-from .errors import Error, failure
+from .errors import Error
 from .options import Options, parse
+from .programs import Origin, ProgramMaker
 from .sources import function_of
 from .warm import warming_up
 
@@ -39,16 +40,6 @@ from . import _C  # isort: skip
 __all__ = ["pjrt"]
 
 Compiled = Callable[[list[Any]], list[Any]]
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a graph comes from. function: where it starts. guard: whose failure made Dynamo capture
-    it, "" at the first. graph_break: why the function goes on after it, "" if it doesn't."""
-
-    function: str
-    guard: str
-    graph_break: str
 
 
 def pjrt(
@@ -77,8 +68,8 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
     origin = Origin(
         function_of(gm), torch_internals.failed_guard(), torch_internals.graph_break(gm)
     )
-    plugin = plugins.choose(given.plugin)
-    compiler = _graph_compiler(given, plugin, origin)
+    plugins.choose(given.plugin)  # a wrong name is known at once
+    compiler = _graph_compiler(given, origin)
     of_function = functools.partial(
         _compiled,
         compiler=compiler,
@@ -90,55 +81,35 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
     backward_origin = replace(origin, function=f"the backward of {origin.function}")
     of_backward = functools.partial(
         _compiled,
-        compiler=_graph_compiler(given, plugin, backward_origin).of_backward(),
+        compiler=_graph_compiler(given, backward_origin).of_backward(),
         names=[],
         outputs=None,
         random=given.random,
     )
     try:
-        with kept_captures.kept(gm, inputs, given, compiler.make_program) as is_kept:
+        with kept_captures.keeping(gm, inputs, given, compiler.make_program) as keep:
             return torch_internals.compile_with_autograd(
                 gm,
                 inputs,
-                forward=training.forward_compiler(of_function),
-                backward=training.backward_compiler(of_backward, origin.function),
-                inference=functools.partial(of_function, keeps_weights=True, is_kept=is_kept),
+                forward=keep.training(training.forward_compiler(of_function)),
+                backward=keep.training(
+                    training.backward_compiler(
+                        of_backward, origin.function, gives_memory=not keep.has_training
+                    )
+                ),
+                inference=keep.inference(functools.partial(of_function, keeps_weights=True)),
                 partition=training.partition_checked(compiler.check)
                 if given.fallback == "eager"
                 else training.partition,
                 decompositions=decompositions.table(given.random),
                 keep_unused_random=given.random == "eager",
-                is_kept=is_kept,
             )
     except WholeInEager as found:
         return whole_in_eager(gm, found.reason)
 
 
-def _graph_compiler(given: Options, plugin: str, origin: Origin) -> GraphCompiler:
-    overrides = dict(given.compile_overrides)
-
-    def make_program(graph: _C.Graph, on_device: bool = False) -> Any:
-        if on_device and plugin != plugins.choose(None):
-            raise failure(
-                "invalid",
-                what="tensors on device pjrt are of the plugin "
-                f"{plugins.choose(None)}, and the option 'plugin' names {plugin}",
-                remedy=f"set {plugins.ENVIRONMENT}, which both use, instead of the option",
-            )
-        program: Any = _C.Program(
-            graph,
-            plugin,
-            overrides,
-            given.disk_cache,
-            given.freeze,
-            source=origin.function,
-            guard=origin.guard,
-            on_device=on_device,
-        )
-        program.graph_break = origin.graph_break
-        return program
-
-    return GraphCompiler(make_program, given.fallback, given.eager_ops)
+def _graph_compiler(given: Options, origin: Origin) -> GraphCompiler:
+    return GraphCompiler(ProgramMaker(given, origin), given.fallback, given.eager_ops)
 
 
 def _compiled(
@@ -150,12 +121,11 @@ def _compiled(
     outputs: list[torch_internals.EagerOutput | None] | None,
     random: str,
     keeps_weights: bool = False,
-    is_kept: bool = False,
     watch: replay.Watch | None = None,
 ) -> Compiled:
     """AOTAutograd's compiler for an inference graph, and for both graphs of training.
-    `keeps_weights`: they change rarely, so that copies in another memory order pay. `is_kept`: what
-    it returns is kept for another process. `watch`: is told of the calls."""
+    `keeps_weights`: they change rarely, so that copies in another memory order pay. `watch`: is
+    told of the calls."""
     if keeps_weights:
         fx.mark_weights(gm, torch_internals.static_inputs())
     logs.connect()
@@ -179,7 +149,7 @@ def _compiled(
     compiled._boxed_call = True
     if watch is not None:
         return watch.on(gm, compiled)
-    return kept_captures.KeptCapture.of(compiled) if is_kept else compiled
+    return compiled
 
 
 def _with_draws(program: Compiled, draws: random_eager.HostDraws) -> Any:

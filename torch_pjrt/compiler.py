@@ -14,12 +14,13 @@ from torch.fx import GraphModule, Node
 from . import copies, fx, trial
 from .capture_error import CaptureError
 from .fallback import Compilers, Fallback, Refused, stitch
+from .programs import ProgramMaker
 from .torch_internals import EagerOutput
 from .warm import not_ahead
 
 from . import _C  # isort: skip
 
-__all__ = ["FallbackWarning", "GraphCompiler", "WholeInEager", "whole_in_eager"]
+__all__ = ["Constants", "FallbackWarning", "GraphCompiler", "WholeInEager", "whole_in_eager"]
 
 Compiled = Callable[[list[Any]], list[Any]]
 
@@ -51,10 +52,9 @@ observers: list[Callable[[Report], None]] = []
 
 @dataclass(frozen=True)
 class GraphCompiler:
-    """`make_program` makes a program of a Graph, and of whether its tensors are on the device (by
-    default they aren't). `fallback` and `eager_ops` as in Options."""
+    """`fallback` and `eager_ops` as in Options."""
 
-    make_program: Callable[..., Any]
+    make_program: ProgramMaker
     fallback: str
     eager_ops: frozenset[str]
 
@@ -125,7 +125,7 @@ class GraphCompiler:
         if self.fallback != "error":
             self._check(captured)
         program: Compiled = self.make_program(captured.graph, captured.on_device)
-        return _with_constants(program, captured.constants) if captured.constants else program
+        return Constants(program, captured.constants) if captured.constants else program
 
     def _check(self, captured: fx.Captured) -> None:
         """Raises Refused for a node that its rule refuses: at a call it would be too late, since an
@@ -136,14 +136,16 @@ class GraphCompiler:
             raise Refused(captured.nodes[index], CaptureError("unsupported", message))
 
 
-def _with_constants(program: Compiled, constants: list[Any]) -> Any:
-    """The program with the tensors that its graph holds as last arguments."""
+class Constants:
+    """A program with the tensors that its graph holds as last arguments."""
 
-    def call(arguments: list[Any]) -> list[Any]:
-        arguments.extend(constants)
-        return program(arguments)
+    def __init__(self, program: Compiled, constants: list[Any]) -> None:
+        self.program = program
+        self.constants = constants
 
-    return call
+    def __call__(self, arguments: list[Any]) -> list[Any]:
+        arguments.extend(self.constants)
+        return self.program(arguments)
 
 
 def _count_ops(gm: GraphModule) -> int:

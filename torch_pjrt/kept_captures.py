@@ -1,6 +1,7 @@
-"""The option keep_captures: what AOTAutograd made of a function outlives the process.
+"""What AOTAutograd made of a function, where it outlives the process: by the option keep_captures,
+and in a file of torch's own, from aot_compile(...).save_compiled_function.
 
-torch's own cache of AOTAutograd's results finds it, in the folder of programs.
+With the option, torch's own cache of AOTAutograd's results finds it, in the folder of programs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import hashlib
+import inspect
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,49 +19,65 @@ from typing import Any
 
 import torch
 
-from . import torch_internals
+from . import copies, logs, torch_internals
+from .compiler import Constants
+from .errors import failure
 from .logs import logger
 from .options import Options
+from .programs import ProgramMaker
 
 from . import _C  # isort: skip
 
-__all__ = ["KeptCapture", "kept"]
+__all__ = ["Keep", "KeptCapture", "keeping"]
 
-MakeProgram = Callable[[_C.Graph], Any]
+Compiler = Callable[..., Any]
 
-# Makes a program of a graph that was kept, by the options of the function that is being compiled.
-_make_program: contextvars.ContextVar[MakeProgram] = contextvars.ContextVar("make_program")
+# Makes the programs of the function that is being compiled, by its options.
+_maker: contextvars.ContextVar[ProgramMaker | None] = contextvars.ContextVar("maker", default=None)
 _MOST = 8  # results for one key, which differ in guards
 
 
 @dataclass
 class KeptCapture(torch_internals.OutputCode):
-    """What the compiler of one graph returns. graph: its bytes; None where they don't say all."""
+    """What the compiler of one graph returns. graph: its bytes, None where they don't say all.
+    constants: its last inputs. maker: of its program, unless one is compiled that this is for."""
 
+    maker: ProgramMaker
     graph: bytes | None = None
-    program: Any = field(default=None, repr=False)
+    constants: list[torch.Tensor] = field(default_factory=list)
+    on_device: bool = False
+    call: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self._boxed_call = True
 
     @classmethod
-    def of(cls, compiled: Any) -> KeptCapture:
-        is_whole = isinstance(compiled, _C.Program)
-        return cls(compiled.graph_bytes() if is_whole else None, compiled)
+    def of(cls, compiled: Any, maker: ProgramMaker) -> KeptCapture:
+        inner: Any = inspect.unwrap(compiled)
+        constants = []
+        if isinstance(inner, Constants):
+            constants, inner = inner.constants, inner.program
+        if not isinstance(inner, _C.Program):
+            return cls(maker, call=compiled)
+        return cls(maker, inner.graph_bytes(), constants, inner.on_device, compiled)
 
     def __call__(self, inputs: Any) -> Any:
-        return self.program(inputs)
+        return self.call(inputs)
 
     def prepare_for_serialization(self) -> None:
         if self.graph is None:
-            raise torch_internals.NotKept("it is more than one program, or holds tensors")
-        self.program = None
+            raise torch_internals.NotKept("it is more than one program, or draws on the host")
+        self.call = None
 
     def post_compile(self, *args: Any, **kwargs: Any) -> None:
         """Called for one that was kept."""
-        if self.program is None:
+        if self.call is None:
             assert self.graph is not None
-            self.program = _make_program.get()(_C.Graph.from_bytes(self.graph))
+            logs.connect()
+            _C.set_copy_report(copies.warn)
+            maker = _maker.get() or self.maker
+            program = maker(_C.Graph.from_bytes(self.graph), self.on_device)
+            self.call = Constants(program, self.constants) if self.constants else program
             _C.count_capture()
             logger.info("capture: what AOTAutograd made of it is taken from disk")
 
@@ -67,30 +85,70 @@ class KeptCapture(torch_internals.OutputCode):
         """Nothing of ours is made of Triton's kernels."""
 
 
-@contextmanager
-def kept(
-    gm: torch.fx.GraphModule, inputs: Sequence[Any], given: Options, make_program: MakeProgram
-) -> Iterator[bool]:
-    """A context for the compile of what Dynamo captured: whether it is looked up, and kept.
+@dataclass(frozen=True)
+class Keep:
+    """Which of a function's compilers return a KeptCapture."""
 
-    Not where gradients may be needed, nor on device="pjrt".
+    maker: ProgramMaker
+    has_inference: bool = False
+    has_training: bool = False
+    is_asked: bool = False  # by the user, for this function: one that can't be kept is an error
+
+    def inference(self, compiler: Compiler) -> Compiler:
+        return self._keeping(compiler) if self.has_inference else compiler
+
+    def training(self, compiler: Compiler) -> Compiler:
+        """Of a forward or a backward."""
+        if self.has_training:
+            return self._keeping(compiler)
+        return torch_internals.keepable(compiler) if self.has_inference else compiler
+
+    def _keeping(self, compiler: Compiler) -> Compiler:
+        def compile_kept(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> KeptCapture:
+            found = KeptCapture.of(compiler(gm, inputs), self.maker)
+            if self.is_asked and found.graph is None:
+                raise failure(
+                    "unsupported",
+                    what="a compiled function that is saved has to be one program; this one runs "
+                    "ops in eager between programs, or draws on the host",
+                    remedy="call torch_pjrt.explain(function, *args) to see which; compile it "
+                    "without aot_compile to run it so",
+                    function=self.maker.origin.function,
+                )
+            return found
+
+        return torch_internals.keepable(compile_kept)
+
+
+@contextmanager
+def keeping(
+    gm: torch.fx.GraphModule, inputs: Sequence[Any], given: Options, maker: ProgramMaker
+) -> Iterator[Keep]:
+    """A context for the compile of what Dynamo captured.
+
+    With keep_captures it is looked up, and kept: not where gradients may be needed, nor on
+    device="pjrt".
     """
+    if torch_internals.is_to_be_saved():
+        with torch_internals.stored_nowhere():
+            yield Keep(maker, has_inference=True, has_training=True, is_asked=True)
+        return
     if not given.keep_captures or given.random != "default" or not given.disk_cache:
-        yield False
+        yield Keep(maker)
         return
     needing = [*inputs, *gm.parameters(), *gm.buffers()]
     tensors = [value for value in needing if isinstance(value, torch.Tensor)]
     if any(
         t.device.type == "pjrt" or (torch.is_grad_enabled() and t.requires_grad) for t in tensors
     ):
-        yield False
+        yield Keep(maker)
         return
-    token = _make_program.set(make_program)
+    token = _maker.set(maker)
     try:
         with torch_internals.autograd_cache(_Store(), _tag(given, inputs)):
-            yield True
+            yield Keep(maker, has_inference=True)
     finally:
-        _make_program.reset(token)
+        _maker.reset(token)
 
 
 class _Store:

@@ -21,7 +21,6 @@ from . import (
     logs,
     options,
     package_file,
-    plugins,
     torch_internals,
     trial,
 )
@@ -29,6 +28,7 @@ from .errors import failure
 from .package_file import Package
 from .package_load import Variant, flatten
 from .package_model import Facts, Model, facts_of, path_of, resolve, steps_of
+from .programs import ProgramMaker
 from .symbols import Symbols
 from .torch_internals import Whole
 
@@ -198,16 +198,7 @@ class _Saving:
         self._constants += [fact for fact in capture.constants if fact[0] not in known]
         self._facts.append(facts)
 
-        def make_program(graph: _C.Graph) -> Any:
-            return _C.Program(
-                graph,
-                plugins.choose(self._options.plugin),
-                dict(self._options.compile_overrides),
-                self._options.disk_cache,
-                self._options.freeze,
-            )
-
-        self._variants.append(Variant(facts, Package({}, self._blobs), make_program))
+        self._variants.append(Variant(facts, Package({}, self._blobs), ProgramMaker(self._options)))
         return self._variants[-1]
 
 

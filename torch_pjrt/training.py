@@ -50,14 +50,15 @@ def forward_compiler(compiler: Compiler) -> Compiler:
     return compile_forward
 
 
-def backward_compiler(compiler: Compiler, forward: str) -> Compiler:
-    """AOTAutograd's compiler for the backward of `forward`, which the errors name.
+def backward_compiler(compiler: Compiler, forward: str, *, gives_memory: bool = True) -> Compiler:
+    """AOTAutograd's compiler for the backward of `forward`, which the errors name. `gives_memory`:
+    its results may take that of saved tensors.
 
     It runs at the first .backward(), far from the user's forward.
     """
 
     def compile_backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Compiled:
-        given = donation.give_away(gm)
+        given = donation.give_away(gm) if gives_memory else []
         try:
             program = compiler(gm, example_inputs)
         except Error as error:
@@ -72,6 +73,7 @@ def backward_compiler(compiler: Compiler, forward: str) -> Compiler:
                 raise _of_backward(error, forward) from error
 
         backward._boxed_call = True  # type: ignore[attr-defined]
+        backward.__wrapped__ = program  # type: ignore[attr-defined]
         return backward
 
     return compile_backward

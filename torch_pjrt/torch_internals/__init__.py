@@ -74,7 +74,9 @@ from .kept import (
     OutputCode,
     autograd_cache,
     inputs_in_memory,
+    is_to_be_saved,
     keepable,
+    stored_nowhere,
 )
 from .recompiles import (
     FrameCompile,
@@ -141,6 +143,7 @@ __all__ = [
     "is_compiled",
     "is_dense",
     "is_nested_int",
+    "is_to_be_saved",
     "is_traced_code",
     "keepable",
     "keeps_graph",
@@ -166,6 +169,7 @@ __all__ = [
     "sources",
     "static_inputs",
     "storage_id",
+    "stored_nowhere",
     "suggested_format",
     "surely_equal",
     "symbol_as_int",

@@ -17,8 +17,6 @@ from torch._inductor import inductor_prims
 from torch._ops import OpOverload
 from torch.utils.checkpoint import CheckpointPolicy
 
-from .kept import keepable
-
 FMA = inductor_prims.fma
 
 SCAN = torch.ops.higher_order.scan
@@ -58,7 +56,6 @@ def compile_with_autograd(
     partition: Callable[..., Any],
     decompositions: Decompositions,
     keep_unused_random: bool = False,
-    is_kept: bool = False,
 ) -> Callable[..., Any]:
     """Runs AOTAutograd over what Dynamo captured.
 
@@ -67,11 +64,8 @@ def compile_with_autograd(
 
     `partition` cuts the joint graph into forward and backward. The backward is compiled at the
     first .backward(), or with the forward where sizes are symbolic. keep_unused_random: a random
-    op whose result nobody reads stays in the graph. is_kept: within autograd_cache(), where
-    `inference` returns an OutputCode.
+    op whose result nobody reads stays in the graph.
     """
-    if is_kept:
-        forward, inference = keepable(forward), keepable(inference)
     compiler = aot_autograd(
         fw_compiler=forward,
         bw_compiler=backward,

@@ -21,7 +21,9 @@ __all__ = [
     "OutputCode",
     "autograd_cache",
     "inputs_in_memory",
+    "is_to_be_saved",
     "keepable",
+    "stored_nowhere",
 ]
 
 NotKept = BypassAOTAutogradCache  # why torch's cache leaves a graph out
@@ -57,6 +59,27 @@ def autograd_cache(store: CaptureStore, tag: str) -> Iterator[None]:
         config.patch(cache_key_tag=tag),
     ):
         yield
+
+
+def is_to_be_saved() -> bool:
+    """Whether this compile is of torch.compile(...).aot_compile, whose result can be saved."""
+    config: Any = functorch_config
+    return bool(config.force_autograd_cache and config.bypass_autograd_cache_key)
+
+
+@contextmanager
+def stored_nowhere() -> Iterator[None]:
+    """Keeps such a compile by this thread out of torch's cache, where nothing would find it."""
+    with _storing_in(_Nowhere()):
+        yield
+
+
+class _Nowhere:
+    def read(self, key: str) -> list[bytes]:
+        return []
+
+    def write(self, key: str, result: bytes) -> None:
+        pass
 
 
 @contextmanager
