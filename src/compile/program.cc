@@ -329,7 +329,8 @@ lower::Signature Program::relaid(lower::Signature signature, const Device& devic
     const Input& input = graph_->inputs[i];
     if (!input.is_weight || !preferred[i]) continue;
     const Type type{input.type.dtype, evaluate(graph_->exprs, input.type.dims, signature.symbols)};
-    if (type.num_bytes() >= preferred[i]->least_bytes)
+    const bool pays = options_.freeze || type.num_bytes() <= preferred[i]->most_bytes;
+    if (pays && type.num_bytes() >= preferred[i]->least_bytes)
       signature.input_orders[i] = preferred[i]->order;
   }
   return signature;

@@ -1,7 +1,9 @@
 #include "lower/preference.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <span>
 
 namespace torch_pjrt::lower {
 namespace {
@@ -10,6 +12,11 @@ namespace {
 // convolution gains by the size of its images.
 constexpr int64_t kLeastBytes = 16 << 10;
 constexpr int64_t kLeastDepthwiseBytes = 256;
+// To lay out a kernel anew is some 3 % of a convolution that reads each element so often, too
+// little to keep a second copy of a large one for.
+constexpr int64_t kManyUses = 28 * 28;
+constexpr int64_t kMostBytes = 1 << 20;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 const Arg* find(const Node& node, std::string_view name) {
   const auto it = std::ranges::find(node.args, name, &NamedArg::name);
@@ -28,6 +35,25 @@ bool is_one(const Node& node, std::string_view name) {
   const Arg* arg = find(node, name);
   const Size* size = arg ? std::get_if<Size>(&arg->v) : nullptr;
   return size && is_one(*size);
+}
+
+// The product of dims that are all known.
+std::optional<int64_t> product(std::span<const Size> dims) {
+  int64_t n = 1;
+  for (const Size& size : dims) {
+    if (size.is_symbolic()) return std::nullopt;
+    n *= size.value;
+  }
+  return n;
+}
+
+// How often a convolution reads each element of its kernel, at most: once per position of each
+// image of its result.
+std::optional<int64_t> uses(const SymType& images) {
+  const std::span<const Size> dims = images.dims;
+  const std::optional<int64_t> batch = product(dims.first(1));
+  const std::optional<int64_t> positions = product(dims.subspan(2));
+  return batch && positions ? std::optional(*batch * *positions) : std::nullopt;
 }
 
 // Window first, then the channels, which are dims 0 (out) and 1 (in).
@@ -93,20 +119,22 @@ class Preferences {
     const auto* ref = weight ? std::get_if<ValueRef>(&weight->v) : nullptr;
     const SymType* kernel = ref ? types_[ref->id] : nullptr;
     if (!kernel || !is_false(node, "transposed")) return std::nullopt;
-    if (is_one(node, "groups")) return Preference{kernel_order(*kernel, {1, 0}), kLeastBytes};
+    const bool is_used_often = uses(node.results[0]).value_or(0) >= kManyUses;
+    const int64_t most = is_used_often ? kMostBytes : kNoLimit;
+    if (is_one(node, "groups")) return Preference{kernel_order(*kernel, {1, 0}), kLeastBytes, most};
     if (!is_one(kernel->dims[1])) return std::nullopt;
-    return Preference{kernel_order(*kernel, {0, 1}), kLeastDepthwiseBytes};
+    return Preference{kernel_order(*kernel, {0, 1}), kLeastDepthwiseBytes, kNoLimit};
   }
 
   Wish wish(const Node& node) const {
     if (node.op == "aten::convolution") return {"weight", of_kernel(node)};
     // One row is multiplied as fast in either order.
     if ((node.op == "aten::mm" || node.op == "aten::addmm") && !is_one(node.results[0].dims[0]))
-      return {"mat2", Preference{{0, 1}, kLeastBytes}};
+      return {"mat2", Preference{{0, 1}, kLeastBytes, kNoLimit}};
     const std::optional<Order> moved = permutation(node);
     const std::optional<Preference> wanted = moved ? of(node.first_result) : std::nullopt;
     if (!wanted) return {};
-    Preference here{{}, wanted->least_bytes};
+    Preference here{{}, wanted->least_bytes, wanted->most_bytes};
     for (const int64_t d : wanted->order) here.order.push_back((*moved)[d]);
     return {"self", here};
   }

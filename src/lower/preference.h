@@ -15,6 +15,7 @@ namespace torch_pjrt::lower {
 struct Preference {
   Order order;
   int64_t least_bytes;  // a smaller input isn't worth a copy in that order
+  int64_t most_bytes;   // a larger one's copy gains less than it takes, unless it is made for good
 
   auto operator<=>(const Preference&) const = default;
 };

@@ -202,7 +202,6 @@ def peak_mb(*arguments: Any) -> tuple[float, float]:
 
 @pytest.mark.full
 @pytest.mark.timeout(1800)
-@pytest.mark.xfail(strict=False, reason="peaks of 1092 to 1123 MB, against 1109 to 1133 allowed")
 def test_vgg16_needs_what_eager_does() -> None:
     eager, _ = peak_mb("aot_eager", "vgg16", 1, 20)
     ours, parameters = peak_mb("pjrt", "vgg16", 1, 20)

@@ -19,13 +19,14 @@ class PreferenceTest : public testing::Test {
   ValueId node(const std::string& op, std::vector<NamedArg> args, const Dims& dims) {
     return graph_.add_node(op, std::move(args), {type(dims)}, "");
   }
-  ValueId convolution(ValueId x, ValueId weight, bool transposed = false, int64_t groups = 1) {
+  ValueId convolution(ValueId x, ValueId weight, bool transposed = false, int64_t groups = 1,
+                      const Dims& dims = {1, 8, 6, 6}) {
     return node("aten::convolution",
                 {{"input", {ValueRef{x}}},
                  {"weight", {ValueRef{weight}}},
                  {"transposed", {transposed}},
                  {"groups", {Size{groups}}}},
-                {1, 8, 6, 6});
+                dims);
   }
   ValueId mm(ValueId a, ValueId b, int64_t rows = 4) {
     return node("aten::mm", {{"self", {ValueRef{a}}}, {"mat2", {ValueRef{b}}}}, {rows, 8});
@@ -62,6 +63,16 @@ TEST_F(PreferenceTest, ADepthwiseKernelsElementsGoFirstAndSmallOnesPay) {
   EXPECT_EQ(preferred(1), (Order{2, 3, 0, 1}));
   const auto all = preferred_orders(graph_, {});
   EXPECT_LT(all[1]->least_bytes, all[2]->least_bytes);
+}
+
+TEST_F(PreferenceTest, ALargeKernelThatEachImageReadsOftenIsKeptForGoodOnly) {
+  const ValueId x = input({2, 8, 28, 14});
+  convolution(x, input({8, 8, 3, 3}), false, 1, {2, 8, 28, 14});
+  convolution(x, input({8, 8, 3, 3}), false, 1, {2, 8, 28, 13});
+  const auto all = preferred_orders(graph_, {});
+  EXPECT_EQ(all[1]->order, all[2]->order);
+  EXPECT_EQ(all[1]->most_bytes, 1 << 20);
+  EXPECT_GT(all[2]->most_bytes, int64_t{1} << 40);
 }
 
 TEST_F(PreferenceTest, AProductsSecondOperandSeenThroughViews) {
