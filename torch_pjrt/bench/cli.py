@@ -84,6 +84,12 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         help="what recording ops on device pjrt costs, beside running them in eager; fails where "
         "it is more than is allowed",
     )
+    what.add_argument(
+        "--first-call",
+        action="store_true",
+        help="how long the first call takes, in new processes with empty caches, beside inductor "
+        "and a backend that does nothing (--repeat: processes of each, default 1)",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--inference", action="store_true", help="eval mode without gradients (the default)"
@@ -123,7 +129,7 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         help="new random inputs for every round, the same for eager and compiled",
     )
     parser.add_argument(
-        "--repeat", type=_positive, default=30, metavar="N", help="rounds to time (default: 30)"
+        "--repeat", type=_positive, metavar="N", help="rounds to time (default: 30)"
     )
     parser.add_argument(
         "--iterations-per-run",
@@ -190,6 +196,10 @@ def main(
         parser.error("--null-device has backends of its own: leave --backend out")
     if parsed.peers and (parsed.backend or parsed.null_device or parsed.training):
         parser.error("--peers has backends of its own, for inference: leave the others out")
+    if parsed.first_call and (parsed.backend or parsed.training or parsed.null_device):
+        parser.error("--first-call has backends of its own, for inference: leave the others out")
+    if parsed.repeat is None:
+        parsed.repeat = 1 if parsed.first_call else 30
     if parsed.shapes and not parsed.dynamic_shapes:
         parser.error("--shapes belongs to --dynamic-shapes")
     if parsed.naive_replay and not (parsed.training and parsed.trace_on_xla):
@@ -218,6 +228,10 @@ def main(
         from . import recording
 
         return OK if recording.run(parsed.repeat) else FAILED
+    if parsed.first_call:
+        from . import first_call
+
+        return OK if first_call.run(specs, parsed.batch_size, parsed.repeat) else FAILED
     if parsed.null_device and parsed.trace_on_xla:
         return _device_cost(specs, parsed)
 
