@@ -90,6 +90,11 @@ def make_parser(models: Mapping[str, Spec]) -> argparse.ArgumentParser:
         help="how long the first call takes, in new processes with empty caches, beside inductor "
         "and a backend that does nothing (--repeat: processes of each, default 1)",
     )
+    what.add_argument(
+        "--profile",
+        action="store_true",
+        help="where a call's time goes: by groups of ops beside eager's, looking at weights, host",
+    )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--inference", action="store_true", help="eval mode without gradients (the default)"
@@ -196,8 +201,9 @@ def main(
         parser.error("--null-device has backends of its own: leave --backend out")
     if parsed.peers and (parsed.backend or parsed.null_device or parsed.training):
         parser.error("--peers has backends of its own, for inference: leave the others out")
-    if parsed.first_call and (parsed.backend or parsed.training or parsed.null_device):
-        parser.error("--first-call has backends of its own, for inference: leave the others out")
+    own = "--first-call" if parsed.first_call else "--profile" if parsed.profile else None
+    if own and (parsed.backend or parsed.training or parsed.null_device):
+        parser.error(f"{own} has backends of its own, for inference: leave the others out")
     if parsed.repeat is None:
         parsed.repeat = 1 if parsed.first_call else 30
     if parsed.shapes and not parsed.dynamic_shapes:
@@ -232,6 +238,11 @@ def main(
         from . import first_call
 
         return OK if first_call.run(specs, parsed.batch_size, parsed.repeat) else FAILED
+    if parsed.profile:
+        from . import profile
+
+        profile.run(specs, parsed.batch_size, parsed.repeat)
+        return OK
     if parsed.null_device and parsed.trace_on_xla:
         return _device_cost(specs, parsed)
 

@@ -96,7 +96,8 @@ def rows(file: Path) -> list[dict[str, str]]:
     [
         (
             [],
-            "arguments --accuracy --performance --dynamic-shapes --recording is required",
+            "arguments --accuracy --performance --dynamic-shapes --recording --first-call "
+            "--profile is required",
         ),
         (["--accuracy", "--performance"], "not allowed with argument"),
         (["--accuracy", "--image-size", "0"], "'0' is not a positive whole number"),
