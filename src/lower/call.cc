@@ -217,24 +217,37 @@ Tensor Call::any_order(ArgKey key) const {
 Tensor Call::tensor(ArgKey key) const { return row_major(any_order(key)); }
 Tensor Call::tensor(ArgKey key, const Order& order) const { return reorder(any_order(key), order); }
 
-std::vector<std::optional<Tensor>> Call::optional_tensors(ArgKey key) const {
+std::vector<std::optional<Tensor>> Call::any_order_list(ArgKey key) const {
   const auto* list = std::get_if<ArgList>(&find(key).v);
   if (list == nullptr) fail(Code::kInternal, op(), ": ", text(key), " is no list");
   std::vector<std::optional<Tensor>> result;
   for (const Arg& a : *list) {
     const auto* ref = std::get_if<ValueRef>(&a.v);
-    result.push_back(ref != nullptr ? std::optional(row_major(state_.value(ref->id)))
-                                    : std::nullopt);
+    result.push_back(ref != nullptr ? std::optional(state_.value(ref->id)) : std::nullopt);
+  }
+  return result;
+}
+
+std::vector<std::optional<Tensor>> Call::optional_tensors(ArgKey key) const {
+  std::vector<std::optional<Tensor>> result = any_order_list(key);
+  for (std::optional<Tensor>& t : result) {
+    if (t) t = row_major(*t);
+  }
+  return result;
+}
+
+std::vector<Tensor> Call::any_order_tensors(ArgKey key) const {
+  std::vector<Tensor> result;
+  for (std::optional<Tensor>& t : any_order_list(key)) {
+    if (!t) fail(Code::kInternal, op(), ": ", text(key), " holds a None");
+    result.push_back(std::move(*t));
   }
   return result;
 }
 
 std::vector<Tensor> Call::tensors(ArgKey key) const {
-  std::vector<Tensor> result;
-  for (std::optional<Tensor>& t : optional_tensors(key)) {
-    if (!t) fail(Code::kInternal, op(), ": ", text(key), " holds a None");
-    result.push_back(std::move(*t));
-  }
+  std::vector<Tensor> result = any_order_tensors(key);
+  for (Tensor& t : result) t = row_major(t);
   return result;
 }
 
@@ -378,6 +391,12 @@ Tensor Call::broadcast(const Tensor& t, const Dims& dims) const {
 
 Tensor Call::reshape(const Tensor& t, const Dims& dims) const {
   return wrap(build().reshape(row_major(t).value, dims));
+}
+
+Tensor Call::view(const Tensor& t, const Dims& dims) const {
+  const std::optional<Order> order = reshaped_order(t.dims(), t.order, dims);
+  if (!order) return reshape(t, dims);
+  return {build().reshape(t.value, permute(dims, *order)), *order};
 }
 
 Tensor Call::reduce(Op op, const Tensor& t, double init, const std::vector<int64_t>& axes) const {

@@ -13,7 +13,7 @@
 namespace torch_pjrt::lower {
 
 // Raised whenever a rule changes what it emits; part of every program's key.
-inline constexpr int kLoweringVersion = 6;
+inline constexpr int kLoweringVersion = 7;
 
 enum class Precision : uint8_t { kDefault, kHigh, kHighest };
 

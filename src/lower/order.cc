@@ -56,4 +56,31 @@ std::optional<Order> dense_order(const Dims& dims, const Dims& strides) {
   return order;
 }
 
+std::optional<Order> reshaped_order(const Dims& from, const Order& order, const Dims& to) {
+  if (is_row_major(order) || std::ranges::find(from, 0) != from.end())
+    return row_major(static_cast<int64_t>(to.size()));
+  // Neighbouring dims of `from` that lie in memory like one, and the dims of `to` that split it.
+  const Dims strides = dense_strides(from, order);
+  Dims wanted(to.size(), 1);
+  size_t k = to.size();
+  for (size_t d = from.size(); d-- > 0;) {
+    if (from[d] == 1) continue;
+    const int64_t step = strides[d];
+    int64_t count = from[d];
+    size_t before = d;
+    while (before-- > 0 && (from[before] == 1 || strides[before] == step * count)) {
+      count *= from[before];
+      d = before;
+    }
+    int64_t taken = 1;
+    while (k > 0 && taken < count) {
+      --k;
+      wanted[k] = step * taken;
+      taken *= to[k];
+    }
+    if (taken != count) return std::nullopt;
+  }
+  return dense_order(to, wanted);
+}
+
 }  // namespace torch_pjrt::lower

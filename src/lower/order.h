@@ -30,4 +30,8 @@ Order without(const Order& order, const std::vector<int64_t>& dropped);
 // contiguous tensor is always row-major.
 std::optional<Order> dense_order(const Dims& dims, const Dims& strides);
 
+// The order in which the same memory, read as a tensor of `to`, as many elements, lies; none if
+// that takes a copy.
+std::optional<Order> reshaped_order(const Dims& from, const Order& order, const Dims& to);
+
 }  // namespace torch_pjrt::lower

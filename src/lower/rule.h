@@ -108,6 +108,7 @@ class Call {
   Tensor tensor(ArgKey key, const Order& order) const;
   std::vector<Tensor> tensors(
       ArgKey key) const;  // a list of tensors, row-major; kInternal if one is None
+  std::vector<Tensor> any_order_tensors(ArgKey key) const;  // the same, as they come
   std::vector<std::optional<Tensor>> optional_tensors(ArgKey key) const;
   // The promoted type of all tensor and scalar arguments (torch.result_type), or the result's when
   // that is wider in kind (int in, float out); f32 for f16 and bf16. This is the type in which the
@@ -145,7 +146,9 @@ class Call {
   Tensor broadcast(const Tensor& t,
                    const Dims& dims) const;  // logical, PyTorch's rule; the order is extended
   Tensor reshape(const Tensor& t, const Dims& dims) const;  // logical, row-major result
-  Tensor wrap(hlo::Value value) const;                      // a row-major value
+  // Logical; where the memory can stay as it is, it does.
+  Tensor view(const Tensor& t, const Dims& dims) const;
+  Tensor wrap(hlo::Value value) const;  // a row-major value
   // Reduces logical axes with a plain monoid (add, multiply, maximum, minimum, and, or) from
   // `init`; the axes are dropped.
   Tensor reduce(Op op, const Tensor& t, double init, const std::vector<int64_t>& axes) const;
@@ -171,6 +174,7 @@ class Call {
 
  private:
   const Arg& find(ArgKey key) const;
+  std::vector<std::optional<Tensor>> any_order_list(ArgKey key) const;
   Tensor operand(const Arg& arg, DType dtype) const;
   const Order& common_order() const;
 

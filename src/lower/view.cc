@@ -7,7 +7,7 @@
 namespace torch_pjrt::lower {
 namespace {
 
-Results reshape(const Call& c) { return c.reshape(c.any_order(0), c.result().dims); }
+Results view(const Call& c) { return c.view(c.any_order(0), c.result().dims); }
 
 // New logical dim k is the old dim dims[k]; nothing is emitted.
 Tensor permuted(const Tensor& t, const std::vector<int64_t>& dims) {
@@ -40,7 +40,7 @@ Results expand(const Call& c) { return c.broadcast(c.any_order(0), c.result().di
 Results select(const Call& c) {
   const Tensor t = c.any_order(0);
   const int64_t dim = c.axis("dim", t.rank());
-  return c.reshape(sliced(c, t, dim, start_of(c, "index", t.dims()[dim]), 1), c.result().dims);
+  return c.view(sliced(c, t, dim, start_of(c, "index", t.dims()[dim]), 1), c.result().dims);
 }
 
 Results slice(const Call& c) {
@@ -50,38 +50,36 @@ Results slice(const Call& c) {
                 c.integer("step"));
 }
 
-Results split_at(const Call& c, const Tensor& t, int64_t dim) {
+Results split(const Call& c) {
+  const Tensor t = c.any_order(0);
+  const int64_t dim = c.axis("dim", t.rank());
   Results parts;
   int64_t at = 0;
   for (size_t k = 0; k < c.num_results(); ++k) {
-    Dims start(t.rank(), 0);
-    Dims limit = t.dims();
-    start[dim] = at;
-    at += c.result(k).dims[dim];
-    limit[dim] = at;
-    parts.push_back(c.wrap(c.build().slice(t.value, start, limit, Dims(t.rank(), 1))));
+    const int64_t count = c.result(k).dims[dim];
+    parts.push_back(sliced(c, t, dim, {at, {}}, count));
+    at += count;
   }
   return parts;
 }
 
-Results split(const Call& c) {
-  const Tensor t = c.tensor(0);
-  return split_at(c, t, c.axis("dim", t.rank()));
-}
-
+// In the order of the largest tensor: moving the small ones costs least.
 Results cat(const Call& c) {
-  std::vector<hlo::Value> values;
+  std::vector<Tensor> tensors = c.any_order_tensors("tensors");
   const int64_t rank = c.result().rank();
-  for (const Tensor& t : c.tensors("tensors")) {
-    if (t.rank() != rank)
-      continue;  // the old exception: an empty tensor of rank 1 counts for nothing
-    values.push_back(c.convert(t, c.result().dtype).value);
-  }
-  return c.wrap(c.build().concatenate(values, c.axis("dim", rank)));
+  // The old exception: an empty tensor of rank 1 counts for nothing.
+  std::erase_if(tensors, [&](const Tensor& t) { return t.rank() != rank; });
+  const auto size = [](const Tensor& t) { return t.value.type.num_elements(); };
+  const Order order = std::ranges::max(tensors, {}, size).order;
+  std::vector<hlo::Value> values;
+  values.reserve(tensors.size());
+  for (const Tensor& t : tensors)
+    values.push_back(c.reorder(c.convert(t, c.result().dtype), order).value);
+  return Tensor{c.build().concatenate(values, inverse(order)[c.axis("dim", rank)]), order};
 }
 
 constexpr Entry kRules[] = {
-    {"aten::_unsafe_view", reshape},
+    {"aten::_unsafe_view", view},
     {"aten::cat", cat},
     {"aten::expand", expand},
     {"aten::permute", permute_dims},
@@ -89,12 +87,12 @@ constexpr Entry kRules[] = {
     {"aten::slice.Tensor", slice, {{{"start", Role::kPosition}, {"end", Role::kPosition}}}},
     {"aten::split.Tensor", split},
     {"aten::split_with_sizes", split},
-    {"aten::squeeze.dim", reshape},
-    {"aten::squeeze.dims", reshape},
+    {"aten::squeeze.dim", view},
+    {"aten::squeeze.dims", view},
     {"aten::t", t},
     {"aten::transpose.int", transpose},
-    {"aten::unsqueeze", reshape},
-    {"aten::view", reshape},
+    {"aten::unsqueeze", view},
+    {"aten::view", view},
 };
 static_assert(sorted(kRules));
 
