@@ -99,7 +99,7 @@ def test_training_in_our_order_and_in_the_naive_one(
 
 
 def in_a_process(code: str) -> str:
-    begin = f"import sys; sys.path[:0] = [{ROOT!r}, {ROOT + '/tests/python'!r}]\n"
+    begin = f"import os, sys; sys.path[:0] = [{ROOT!r}, {ROOT + '/tests/python'!r}]\n"
     done = subprocess.run(
         [sys.executable, "-c", begin + code], capture_output=True, text=True, check=False
     )
@@ -118,6 +118,23 @@ def test_host_cost_of_tracing(kind: str) -> None:
     assert "| tiny" in text
     assert "passed" in text
     assert "geomean every time /" in text
+
+
+def test_a_model_that_dynamo_gave_up_is_no_row() -> None:
+    """Code that many models share must not be at Dynamo's limit for the last of them."""
+    text = in_a_process(
+        "import torch, torch._dynamo\n"
+        "from bench.test_on_device import TINY\n"
+        "from torch_pjrt.bench import device_cost\n"
+        "os.environ['TORCH_PJRT_PLUGIN'] = 'fake'\n"
+        "torch._dynamo.config.recompile_limit = 2\n"
+        "with torch.no_grad():\n"
+        "    for _ in range(3): print(device_cost.row(TINY, device_cost.INFERENCE, 4, 1, 2)[-1])\n"
+        "    torch._dynamo.reset = lambda: None\n"
+        "    print(device_cost.row(TINY, device_cost.INFERENCE, 4, 1, 2)[-1])\n"
+    )
+    assert text.splitlines()[:3] == ["passed"] * 3
+    assert "once: Dynamo captured nothing" in text.splitlines()[3]
 
 
 def test_recording_is_compared_with_eager() -> None:
