@@ -173,18 +173,17 @@ void check_cast(const Geometry& from, const at::Tensor& to) {
               " can't be cast to the desired output type ", c10::toString(to.scalar_type()));
 }
 
-// Makes the written argument ready for a result of that type, as eager does.
-void prepare(const OpFacts& facts, const at::Tensor& tensor, const Geometry& result) {
+// Makes the written argument ready for a result of that type, as eager does. `may_resize`: to the
+// result's sizes.
+void prepare(const at::Tensor& tensor, const Geometry& result, bool may_resize) {
   check_cast(result, tensor);
   const at::IntArrayRef sizes(result.dims);
-  if (!facts.has_out) {
+  if (!may_resize) {
     TORCH_CHECK(tensor.sizes() == sizes, "output with shape ", tensor.sizes(),
                 " doesn't match the broadcast shape ", sizes);
   } else if (at::native::resize_output(tensor, sizes) && result.is_whole()) {
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, result.strides);
   }
-  // What gives all elements one value may write to some of them twice, as in eager.
-  if (!facts.fills) at::assert_no_internal_overlap(tensor);
 }
 
 // mutex() is held.
@@ -241,10 +240,14 @@ class Recording {
   void prepare_written() {
     for (size_t k = 0; k < signature_.returns.size(); ++k) {
       if (!is_written(k)) continue;
-      prepare(facts_, written(k), type_of(signature_.returns[k]));
+      // What gives all elements one value may write to some of them twice, as in eager.
+      if (!facts_.fills) at::assert_no_internal_overlap(written(k));
+      bool is_read = false;
       for (const at::Tensor* t : call_.operands()) {
         if (is_on_device(*t)) at::assert_no_partial_overlap(written(k), *t);
+        is_read |= t->is_same(written(k));
       }
+      prepare(written(k), type_of(signature_.returns[k]), facts_.has_out && !is_read);
     }
     for (const Write& w : signature_.writes) at::assert_no_internal_overlap(operand(w.operand));
   }

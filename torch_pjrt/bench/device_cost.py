@@ -60,11 +60,7 @@ class Way:
             found.append("Dynamo ran it in eager")
         if warm["executions"] != self.executions * calls:
             found.append(f"{warm['executions']} executions in {calls} calls")
-        found += [
-            f"{warm[name]} {name}"
-            for name in STILL
-            if warm[name]
-        ]
+        found += [f"{warm[name]} {name}" for name in STILL if warm[name]]
         return found
 
 
@@ -125,9 +121,7 @@ def row(spec: Spec, ways: Sequence[Way], batch: int, repeat: int, iterations: in
     wrong = [
         f"{way.name}: {problem}"
         for way in ways
-        for problem in way.problems(
-            cold[way.name].moved, warm[way.name].moved, repeat * iterations
-        )
+        for problem in way.problems(cold[way.name].moved, warm[way.name].moved, repeat * iterations)
     ]
     return [
         spec.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ import torch
 import torch_pjrt  # noqa: F401  (registers the device)
 
 Tensor = torch.Tensor
+Write = Callable[[], object]
 Step = Callable[[list[Tensor]], None]
 
 
@@ -63,6 +65,39 @@ class Programs:
 
     def dim(self, t: Tensor) -> int:
         return self.rng.randrange(-t.dim(), t.dim()) if t.dim() else 0
+
+    def write(self, write: Write, target: Tensor, *operands: Tensor) -> None:
+        """Calls `write`, which writes to the target what it computes of operands. Where eager's
+        result depends on the order in which it takes the elements, all of them are zeroed after
+        it: such an overlap is refused where eager sees it, and undefined elsewhere."""
+        write()
+        if not is_defined(target, *operands):
+            target.zero_()
+
+
+def places(t: Tensor) -> list[int]:
+    """Of each element, in order: the first of its bytes in its storage."""
+    found = [t.storage_offset()]
+    for size, stride in zip(t.shape, t.stride(), strict=True):
+        found = [place + k * stride for place in found for k in range(size)]
+    return [place * t.element_size() for place in found]
+
+
+def is_defined(target: Tensor, *operands: Tensor) -> bool:
+    """Whether each element is written once, and none that is read for another of the target's."""
+    written = places(target)
+    if len(set(written)) < len(written):
+        return False
+    end = target.element_size()
+    for t in operands:
+        if t.untyped_storage()._cdata != target.untyped_storage()._cdata:
+            continue
+        if t.shape == target.shape and t.dtype == target.dtype and places(t) == written:
+            continue
+        reads = {byte for place in places(t) for byte in range(place, place + t.element_size())}
+        if any(not reads.isdisjoint(range(place, place + end)) for place in written):
+            return False
+    return True
 
 
 def _transpose(p: Programs) -> None:
@@ -149,11 +184,13 @@ def _view_dtype(p: Programs) -> None:
 
 
 def _add_(p: Programs) -> None:
-    p.pick().add_(p.rng.randint(-3, 3))
+    t, number = p.pick(), p.rng.randint(-3, 3)
+    p.write(lambda: t.add_(number), t)
 
 
 def _add_tensor_(p: Programs) -> None:
-    p.pick().add_(p.pick(), alpha=2)
+    t, other = p.pick(), p.pick()
+    p.write(lambda: t.add_(other, alpha=2), t, other)
 
 
 def _fill_(p: Programs) -> None:
@@ -165,7 +202,8 @@ def _zero_(p: Programs) -> None:
 
 
 def _copy_(p: Programs) -> None:
-    p.pick().copy_(p.pick())
+    t, source = p.pick(), p.pick()
+    p.write(lambda: t.copy_(source), t, source)
 
 
 def _neg(p: Programs) -> None:
@@ -195,12 +233,13 @@ def _sum(p: Programs) -> None:
 
 
 def _out(p: Programs) -> None:
+    """Into a fresh tensor or one of any sizes, which it is resized from, with a warning, where it
+    has elements."""
     a, b = p.pick(), p.pick()
     out = torch.empty(0, dtype=a.dtype, device=p.device) if p.rng.random() < 0.5 else p.pick()
-    has_memory = out.untyped_storage().nbytes() > 0
-    if has_memory and out.shape != torch.broadcast_shapes(a.shape, b.shape):
-        return  # a warning, and what it holds then, or others in its memory, is torch's affair
-    torch.add(a, b, out=out)
+    if out.storage_offset() * out.element_size() > out.untyped_storage().nbytes():
+        return  # what lies between the old end and the new elements is undefined
+    p.write(lambda: torch.add(a, b, out=out), out, a, b)
     p.keep(out)
 
 
@@ -239,8 +278,8 @@ def _columns(p: Programs) -> None:
         if p.rng.random() < 0.5:
             t[:, k].add_(k)
         else:
-            # A copy: what eager makes of operands that overlap in part is not defined.
-            t[:, k : k + wide].mul_(t[:, 0:wide].clone())
+            target, factor = t[:, k : k + wide], t[:, 0:wide]
+            p.write(partial(target.mul_, factor), target, factor)
         if p.rng.random() < 0.3:
             p.keep(t[1:, k])
     p.keep(t)
@@ -251,8 +290,8 @@ def _swap(p: Programs) -> None:
     a, b = p.pick(), p.pick()
     if a.shape == b.shape:
         old = a * 1
-        a.copy_(b)
-        b.copy_(old)
+        p.write(lambda: a.copy_(b), a, b)
+        p.write(lambda: b.copy_(old), b)
 
 
 def _detach(p: Programs) -> None:
