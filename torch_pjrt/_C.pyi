@@ -255,6 +255,10 @@ def default_generator() -> torch.Generator: ...
 def value_id(tensor: torch.Tensor) -> int:
     """Of a tensor on the lazy device: another number once it was written to."""
 
+def address_of(tensor: torch.Tensor) -> int:
+    """Of a tensor on the lazy device: where its storage begins, after all that writes to it has
+    run. Raises Error (unsupported) where the plugin's memory isn't the host's."""
+
 def mark_step() -> None: ...
 def device_memory() -> tuple[int, int]:
     """Bytes of the arrays on the device: now, and at most since the last reset."""

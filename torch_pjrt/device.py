@@ -63,14 +63,30 @@ def _run_backwards_in_their_callers_thread() -> None:
 
 
 def _identify_storages() -> None:
-    """torch and safetensors tell storages apart by data_ptr(): those of the device, which have no
-    address, have a number of their own. (A tensor's data_ptr() raises.)"""
-    address = torch.UntypedStorage.data_ptr
+    """torch and safetensors tell storages apart by data_ptr(). Where the plugin's memory isn't the
+    host's, that of a storage is 0, as torch has it for what has no memory, and a tensor's raises."""
+    of_storage, of_tensor = torch.UntypedStorage.data_ptr, torch.Tensor.data_ptr
 
-    def data_ptr(self: torch.UntypedStorage) -> int:
-        return int(self._cdata) if self.device.type == "pjrt" else address(self)
+    def storage_data_ptr(self: torch.UntypedStorage) -> int:
+        if self.device.type != "pjrt":
+            return of_storage(self)
+        try:
+            return _C.address_of(torch.empty(0, dtype=torch.uint8, device="pjrt").set_(self))
+        except _C.Error as error:
+            if error.code != "unsupported":
+                raise
+            return 0
 
-    torch.UntypedStorage.data_ptr = data_ptr  # type: ignore[assignment, method-assign]
+    def tensor_data_ptr(self: torch.Tensor) -> int:
+        has_memory = type(self).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+        if self.device.type != "pjrt" or not has_memory:
+            return of_tensor(self)
+        if self.numel() == 0:
+            return 0
+        return _C.address_of(self) + int(self.storage_offset()) * self.element_size()
+
+    torch.UntypedStorage.data_ptr = storage_data_ptr  # type: ignore[assignment, method-assign]
+    torch.Tensor.data_ptr = tensor_data_ptr  # type: ignore[assignment, method-assign]
 
 
 def unavailable() -> Exception:

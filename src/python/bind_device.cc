@@ -155,6 +155,15 @@ void bind_device(nb::module_& m) {
         nb::arg("line"));
   m.def("default_generator", [] { return nb::steal(wrap_default_generator()); });
   m.def("value_id", [](nb::handle tensor) { return value_id(tensor.ptr()); }, nb::arg("tensor"));
+  m.def(
+      "address_of",
+      [](nb::handle tensor) {
+        if (!is_tensor(tensor.ptr())) fail(Code::kInvalid, "expected a tensor");
+        uintptr_t address = 0;
+        if (!address_of(tensor.ptr(), address)) throw nb::python_error();
+        return address;
+      },
+      nb::arg("tensor"));
   m.def("mark_step", &lazy::run_all);
   m.def("device_memory", [] {
     const lazy::Memory memory = lazy::memory();

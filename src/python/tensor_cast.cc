@@ -196,6 +196,14 @@ uintptr_t value_id(PyObject* tensor) {
       lazy::storage_of(THPVariable_Unpack(tensor)).value().node.get());
 }
 
+bool address_of(PyObject* tensor, uintptr_t& address) {
+  const at::Tensor& t = THPVariable_Unpack(tensor);
+  if (!lazy::is_on_device(t) || t.key_set().has(c10::DispatchKey::Python)) {
+    fail(Code::kInvalid, "expected a tensor on device pjrt, got a ", Py_TYPE(tensor)->tp_name);
+  }
+  return succeeds([&] { address = lazy::address_of(t); });
+}
+
 void align_list(PyObject* list) {
   const std::vector<at::Tensor> tensors = unpack_tensors(list);
   aten::align(tensors);

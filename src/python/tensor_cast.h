@@ -61,6 +61,10 @@ PyObject* wrap_default_generator();
 // its old value is alive.
 uintptr_t value_id(PyObject* tensor);
 
+// lazy::address_of() of a tensor on the lazy device; false with Python's error set where PyTorch's
+// code raised.
+bool address_of(PyObject* tensor, uintptr_t& address);
+
 // aten::align() of a list of tensors.
 void align_list(PyObject* list);
 

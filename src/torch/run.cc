@@ -13,6 +13,7 @@
 #include "torch/host.h"
 #include "torch/outputs.h"
 #include "torch/runtime.h"
+#include "torch/signature.h"
 #include "torch/storage.h"
 #include "torch/tensor.h"
 
@@ -292,6 +293,40 @@ at::Tensor to_host(const at::Tensor& tensor) {
   aten::runtime().stats().add(&run::Stats::device_to_host_bytes,
                               static_cast<int64_t>(result.nbytes()));
   return result;
+}
+
+uintptr_t address_of(const at::Tensor& tensor) {
+  if (!device().client().host_memory().zero_copy_in) {
+    fail(Code::kUnsupported,
+         "the memory of this plugin has no addresses\n  remedy: move the tensor to the CPU");
+  }
+  // A tensor of a transform is none of ours.
+  auto* const own = tensor.has_storage()
+                        ? dynamic_cast<Storage*>(tensor.storage().unsafeGetStorageImpl())
+                        : nullptr;
+  if (!own) fail(Code::kInvalid, "this tensor has no memory of its own");
+  Storage& storage = *own;
+  if (storage.nbytes() == 0) return 0;
+  at::Tensor whole;
+  {
+    const std::lock_guard lock(mutex());
+    read(tensor);  // so that there is a value
+    const Geometry g = storage.geometry();
+    const Value value = storage.value();
+    // That of the storage, and this one.
+    if (value.node.use_count() > 2 || value.node->holders[value.index] > 1) {
+      storage.set({record(copy_signature(g, g), {value}, {}, {}), 0}, g);
+    }
+    whole = at::detail::make_tensor<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(tensor.storage()), tensor.key_set(),
+        c10::scalarTypeToTypeMeta(aten::to_torch(g.dtype)));
+    whole.unsafeGetTensorImpl()->set_sizes_and_strides(g.dims, g.strides);
+  }
+  const auto array = array_of(whole);
+  const Unlocked unlocked;
+  const pjrt::Buffer& buffer = array->buffer();
+  buffer.ready().await();
+  return reinterpret_cast<uintptr_t>(buffer.unsafe_pointer());
 }
 
 std::shared_ptr<Array> to_device(const at::Tensor& tensor) {

@@ -31,6 +31,11 @@ at::Tensor to_host(const at::Tensor& tensor);
 // The elements of a CPU tensor, which may change as soon as this returns.
 std::shared_ptr<Array> to_device(const at::Tensor& tensor);
 
+// Where the elements of the tensor's storage begin, once they are there: memory that no other
+// storage has, until this one is written to or ends; 0 where there are no elements. Throws
+// Error(kUnsupported) where the plugin's memory isn't the host's.
+uintptr_t address_of(const at::Tensor& tensor);
+
 // The device that programs run on; started at its first use.
 compile::Device& device();
 // The path of its plugin.

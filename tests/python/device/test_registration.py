@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
@@ -139,12 +140,53 @@ def test_an_op_without_a_rule_runs_on_the_cpu() -> None:
     assert torch.pjrt.host_ops() == {"aten::_linalg_eigh": 1}
 
 
-def test_addresses_are_refused() -> None:
+def floats_at(address: int, count: int) -> list[float]:
+    return list((ctypes.c_float * count).from_address(address))
+
+
+def test_addresses_are_of_real_memory() -> None:
+    x = torch.arange(6.0).to("pjrt").view(2, 3)
+    x += 1
+    assert floats_at(x.data_ptr(), 6) == [1, 2, 3, 4, 5, 6]
+    assert floats_at(x[1, 1:].data_ptr(), 2) == [5, 6]
+    assert x[1].data_ptr() == x.untyped_storage().data_ptr() + 12
+    y = torch.zeros(2, 3, device="pjrt")
+    y.copy_(x)  # moves the value
+    assert y.data_ptr() != x.data_ptr()
+    assert floats_at(y.data_ptr(), 6) == floats_at(x.data_ptr(), 6)
+    x.mul_(2)
+    assert floats_at(x.data_ptr(), 2) == [2, 4]
+    assert y.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert x[:0].data_ptr() == torch.empty(0, device="pjrt").data_ptr() == 0
+    t = torch.arange(6.0).view(2, 3).t().to("pjrt")
+    assert floats_at(t.data_ptr(), 6) == [0, 1, 2, 3, 4, 5]
+
+
+def test_memory_without_addresses() -> None:
+    code = (
+        "import io, os\n"
+        "os.environ['TORCH_PJRT_PLUGIN'] = 'fake'\n"
+        "import torch, torch_pjrt\n"
+        "from fake import library\n"
+        "assert library().torch_pjrt_fake_set(b'own_memory', 1)\n"
+        "x, y = torch.ones(3, device='pjrt'), torch.ones(3, device='pjrt')\n"
+        "try: x.data_ptr()\n"
+        "except torch_pjrt.Error as error: print(error)\n"
+        "print({t.untyped_storage().data_ptr() for t in (x, x[1:], y)})\n"
+        "torch.save([x, y], io.BytesIO())\n"
+    )
+    done = python(f"sys.path.insert(0, {ROOT + '/tests/python'!r})\n{code}")
+    assert "move the tensor to the CPU" in done.stdout, done.stderr
+    assert done.stdout.endswith("{0}\n"), done.stderr
+
+
+def test_other_ways_to_memory_are_refused() -> None:
     x = torch.ones(3, device="pjrt")
-    with pytest.raises(RuntimeError, match="data pointer"):
-        x.data_ptr()
     with pytest.raises(ValueError, match="pjrt"):
         torch.from_dlpack(x)
+    for export in (x.__dlpack__, lambda: torch.utils.dlpack.to_dlpack(x)):
+        with pytest.raises(RuntimeError, match="data pointer"):
+            export()
     with pytest.raises(TypeError, match="cpu"):
         x.numpy()
 
