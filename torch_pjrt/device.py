@@ -64,7 +64,7 @@ def _run_backwards_in_their_callers_thread() -> None:
 
 def _identify_storages() -> None:
     """torch and safetensors tell storages apart by data_ptr(). Where the plugin's memory isn't the
-    host's, that of a storage is 0, as torch has it for what has no memory, and a tensor's raises."""
+    host's, a storage's is 0, as torch has it for what has no memory, and a tensor's raises."""
     of_storage, of_tensor = torch.UntypedStorage.data_ptr, torch.Tensor.data_ptr
 
     def storage_data_ptr(self: torch.UntypedStorage) -> int:
