@@ -80,3 +80,33 @@ def test_large_scores_cost_no_digits(causal: bool) -> None:
     ours = gradients(fast, torch.float32)
     for a, b, e in zip(ours, own, exact, strict=True):
         assert float((a - e).norm()) <= 2 * float((b - e).norm())
+
+
+def gradients_of(run: Any, dtype: torch.dtype, *given: Tensor, **settings: Any) -> list[Tensor]:
+    """By a tangent of random numbers."""
+    wide = [t.to(dtype).requires_grad_() for t in given]
+    y = run(*wide, **settings)
+    g = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    return list(torch.autograd.grad(y, wide, g))
+
+
+def test_a_query_that_sees_one_key_gets_nothing() -> None:
+    """Its probability is 1 whatever it is: what rounding leaves must not count as a gradient."""
+    fast = torch.compile(F.scaled_dot_product_attention, backend="pjrt")
+    generator = torch.Generator().manual_seed(2)
+    q, k, v = (torch.randn(2, 3, 9, 16, generator=generator) for _ in range(3))
+    grad, _, _ = gradients_of(fast, torch.float32, q, k, v, is_causal=True)
+    assert torch.equal(grad[:, :, 0], torch.zeros(2, 3, 16))
+    assert bool((grad[:, :, 1:] != 0).any())
+
+
+def test_an_equal_part_of_all_scores_costs_no_digits() -> None:
+    """Scores that are whole numbers above 4000, and differ by less than 10."""
+    generator = torch.Generator().manual_seed(0)
+    q, k = (torch.randint(-1, 2, (1, 2, 9, 16), generator=generator).float() for _ in range(2))
+    q[..., 0] = k[..., 0] = 128
+    v = torch.randn(1, 2, 9, 16, generator=generator)
+    fast = torch.compile(F.scaled_dot_product_attention, backend="pjrt")
+    exact = gradients_of(F.scaled_dot_product_attention, torch.float64, q, k, v)
+    ours = gradients_of(fast, torch.float32, q, k, v)
+    assert float((ours[2] - exact[2]).norm() / exact[2].norm()) < 1e-6
