@@ -150,6 +150,25 @@ def gradient_of_bias(x: Tensor) -> Tensor:
     return torch.func.grad(loss)(bias)
 
 
+def gradient_of_weight(settings: dict[str, int]) -> Function:
+    """Of a convolution: each element is a sum over images and positions."""
+
+    def gradient(x: Tensor) -> Tensor:
+        weight = x.new_full((4, 4 // settings.get("groups", 1), 3, 3), 0.1)
+        return torch.func.grad(lambda w: F.conv2d(x * 1e3, w, **settings).square().sum())(weight)
+
+    return gradient
+
+
+def gradient_of_linear(x: Tensor) -> Tensor:
+    """A sum over rows for each element."""
+    return torch.func.grad(lambda w: (x @ w).square().sum())(x.new_full((16, 8), 0.1))
+
+
+def gradient_of_linear_bias(x: Tensor) -> Tensor:
+    return torch.func.grad(lambda b: (x * 1e3 + b).square().sum())(x.new_zeros(16))
+
+
 REDUCTIONS: dict[str, tuple[Function, Dims]] = {
     "mean": (lambda x: x.mean(1), (16, 50_000)),
     "var": (lambda x: x.var(1), (32, 50_000)),
@@ -166,6 +185,13 @@ REDUCTIONS: dict[str, tuple[Function, Dims]] = {
     "batch norm": (lambda x: F.batch_norm(x * 1e3, None, None, training=True), (8, 16, 40, 40)),
     "statistics of batch norm": (statistics, (8, 16, 40, 40)),
     "bias of a convolution": (gradient_of_bias, (8, 2, 40, 40)),
+    "weight of a convolution": (gradient_of_weight({}), (8, 4, 72, 72)),
+    "weight of a strided convolution": (gradient_of_weight({"stride": 2}), (8, 4, 113, 113)),
+    "weight of a grouped convolution": (gradient_of_weight({"groups": 2}), (8, 4, 72, 72)),
+    "weight of a depthwise convolution": (gradient_of_weight({"groups": 4}), (8, 4, 72, 72)),
+    "weight of a linear layer": (gradient_of_linear, (50_000, 16)),
+    "bias of a linear layer": (gradient_of_linear_bias, (50_000, 16)),
+    "cross entropy": (lambda x: F.cross_entropy(x * 1e3, torch.arange(10_000) % 32), (10_000, 32)),
     "loss": (lambda x: F.mse_loss(x[0], x[1], reduction="none").sum(1), (2, 8, 30_001)),
     "mean loss": (lambda x: torch.stack([F.mse_loss(y, y * 0.5) for y in x]), (8, 30_001)),
 }
