@@ -26,12 +26,6 @@ std::shared_ptr<Storage> PJRT_Buffer::take() {
   return std::exchange(storage_, nullptr);
 }
 
-void PJRT_Buffer::set_storage(std::shared_ptr<Storage> storage) {
-  const std::lock_guard lock(mutex_);
-  storage_ = std::move(storage);
-  is_deleted_ = !storage_;
-}
-
 namespace torch_pjrt::fake {
 namespace {
 
@@ -99,10 +93,6 @@ Storage::~Storage() {
   if (released_) released_->set();
 }
 
-std::unique_ptr<PJRT_Buffer> make_buffer(PJRT_Client* client, const Shape& shape) {
-  return std::make_unique<PJRT_Buffer>(client, shape);
-}
-
 void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
   if (element_size(args.type) == 0) {
     fail(PJRT_Error_Code_UNIMPLEMENTED, "fake plugin: element type number ", args.type);
@@ -110,7 +100,9 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
   if (!is_dense(args) || !is_row_major(args.device_layout, args.num_dims)) {
     fail(PJRT_Error_Code_UNIMPLEMENTED, "fake plugin: layouts other than dense and row-major");
   }
-  auto buffer = make_buffer(args.client, {args.type, {args.dims, args.dims + args.num_dims}});
+  auto shape =
+      std::make_shared<const Shape>(Shape{args.type, {args.dims, args.dims + args.num_dims}});
+  std::shared_ptr<Storage> storage;
   const bool writable = args.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   const bool zero_copy =
       writable || args.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy;
@@ -118,14 +110,13 @@ void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args) {
   const bool own_memory = args.client->modes.own_memory;
   if (zero_copy && !own_memory && reinterpret_cast<uintptr_t>(args.data) % kAlignment == 0) {
     released = std::make_shared<Completion>();
-    buffer->set_storage(
-        std::make_shared<Storage>(const_cast<void*>(args.data), writable, released));
+    storage = std::make_shared<Storage>(const_cast<void*>(args.data), writable, released);
   } else {
-    const size_t size = buffer->num_bytes;
-    auto storage = std::make_shared<Storage>(size, own_memory);
+    const size_t size = shape->num_bytes();
+    storage = std::make_shared<Storage>(size, own_memory);
     if (size != 0) std::memcpy(storage->data(), args.data, size);
-    buffer->set_storage(std::move(storage));
   }
+  auto buffer = std::make_unique<PJRT_Buffer>(args.client, std::move(shape), std::move(storage));
   args.done_with_host_buffer = make_event(args.client, std::move(released));
   args.buffer = buffer.release();
 }

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "fake_plugin/event.h"
 #include "fake_plugin/object.h"
@@ -52,13 +54,19 @@ class Storage {
 }  // namespace torch_pjrt::fake
 
 struct PJRT_Buffer : torch_pjrt::fake::Object {
-  PJRT_Buffer(PJRT_Client* client, const torch_pjrt::fake::Shape& shape)
+  PJRT_Buffer(PJRT_Client* client, std::shared_ptr<const torch_pjrt::fake::Shape> shape_of,
+              std::shared_ptr<torch_pjrt::fake::Storage> storage)
       : Object(torch_pjrt::fake::Kind::kBuffer, client),
-        shape(shape),
-        num_bytes(shape.num_bytes()) {}
+        shape(*shape_of),
+        num_bytes(shape.num_bytes()),
+        is_deleted_(!storage),
+        shape_(std::move(shape_of)),
+        storage_(std::move(storage)) {}
 
-  const torch_pjrt::fake::Shape shape;
+  const torch_pjrt::fake::Shape& shape;
   const size_t num_bytes;
+  // The number of the last execution that it was to be donated to.
+  std::atomic<uint64_t> donated_to = 0;
   // When its elements are there; null: from the start.
   std::shared_ptr<torch_pjrt::fake::Completion> written;
 
@@ -66,19 +74,16 @@ struct PJRT_Buffer : torch_pjrt::fake::Object {
   std::shared_ptr<torch_pjrt::fake::Storage> storage() const;
   // The same, and takes the memory away; null instead of a Failure.
   std::shared_ptr<torch_pjrt::fake::Storage> take();
-  void set_storage(std::shared_ptr<torch_pjrt::fake::Storage> storage);
   bool is_deleted() const { return is_deleted_; }
 
  private:
-  std::atomic<bool> is_deleted_ = true;  // what storage_ says, without the lock
+  std::atomic<bool> is_deleted_;  // what storage_ says, without the lock
+  const std::shared_ptr<const torch_pjrt::fake::Shape> shape_;
   mutable std::mutex mutex_;
   std::shared_ptr<torch_pjrt::fake::Storage> storage_;  // null when deleted or donated
 };
 
 namespace torch_pjrt::fake {
-
-// A buffer without a storage yet.
-std::unique_ptr<PJRT_Buffer> make_buffer(PJRT_Client* client, const Shape& shape);
 
 // PJRT_Client_BufferFromHostBuffer.
 void buffer_from_host(PJRT_Client_BufferFromHostBuffer_Args& args);

@@ -22,14 +22,18 @@ class Contents {
     for (const nb::handle container : containers) add(nb::borrow(container));
   }
 
-  bool same() const {
+  bool same() {
     for (const Instance& i : instances_) {
       if (Py_TYPE(i.object.ptr()) != i.type || attributes(i.object.ptr()).ptr() != i.dict.ptr())
         return false;
     }
     const nb::object* item = items_.data();
-    for (const Container& c : containers_) {
-      if (!is_same(c, item)) return false;
+    for (Container& c : containers_) {
+      const uint64_t version = version_of(c.object.ptr());
+      if (version == 0 || version != c.version) {
+        if (!is_same(c, item)) return false;
+        c.version = version;
+      }
       item += c.num_items;
     }
     return true;
@@ -40,6 +44,7 @@ class Contents {
     nb::object object;
     Py_ssize_t size;
     Py_ssize_t num_items;  // a dict's keys count too
+    uint64_t version;      // when it was looked at last
   };
 
   struct Instance {
@@ -73,8 +78,16 @@ class Contents {
       for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i)
         items_.push_back(nb::borrow(PyList_GET_ITEM(o, i)));
     }
-    containers_.push_back(
-        {std::move(object), size_of(o), static_cast<Py_ssize_t>(items_.size() - before)});
+    containers_.push_back({std::move(object), size_of(o),
+                           static_cast<Py_ssize_t>(items_.size() - before), version_of(o)});
+  }
+
+  // A number that each change of a dict changes; 0 for a list, and where Python counts none.
+  static uint64_t version_of(PyObject* o) {
+#if PY_VERSION_HEX < 0x030C0000
+    if (PyDict_Check(o)) return reinterpret_cast<PyDictObject*>(o)->ma_version_tag;
+#endif
+    return 0;
   }
 
   static Py_ssize_t size_of(PyObject* o) {
