@@ -55,6 +55,10 @@ class Verdict:
     loss: float
     message: str = ""
 
+    @property
+    def used(self) -> str:
+        return f"gradients {self.gradient:.0%}, median {self.median:.2f}x, losses {self.loss:.0%}"
+
 
 def judge(ours: Errors, eager: Errors) -> Verdict:
     """Compares the errors of a compiled model with those of eager in float32."""

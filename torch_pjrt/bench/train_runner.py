@@ -13,7 +13,7 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from . import counters, on_device, timing, train_accuracy, train_glance, train_loop
+from . import counters, on_device, sides, timing, train_accuracy, train_glance, train_loop
 from .compiling import cold_compiler, compiled, one_line
 from .models.registry import Spec
 from .results import BackendResult, ModelResult
@@ -30,10 +30,12 @@ NAIVE_BACKEND = "pjrt"
 
 @dataclass(frozen=True)
 class Variant:
-    """What is checked: without dropout, or with eager's own random numbers."""
+    """What is checked: without dropout, or with eager's own random numbers. float64s_sides: with
+    ReLUs and max pools of which each element takes the side that it takes in float64."""
 
     name: str
     dropout: bool
+    float64s_sides: bool = False
 
     def can(self, backend: str) -> bool:
         """Only our stock loop can draw eager's numbers."""
@@ -44,6 +46,7 @@ OWN = (ONE_PROGRAM, NAIVE)  # that aren't backends
 
 WITHOUT_DROPOUT = Variant("without dropout", False)
 EAGERS_DROPOUT = Variant('with random="eager"', True)
+FLOAT64S_SIDES = Variant("without dropout, on float64's sides of ReLUs and max pools", False, True)
 
 
 def with_one_program(backends: tuple[str, ...], naive_replay: bool = False) -> tuple[str, ...]:
@@ -72,6 +75,7 @@ def _check(
     # Eager's numbers are the CPU's.
     if train_loop.has_dropout(model) and not on_the_device:
         variants.append(EAGERS_DROPOUT)
+    has_sides = sides.has_sides(model)
     del model
     verdicts: dict[str, dict[str, train_accuracy.Verdict]] = {}
     for variant in variants:
@@ -90,17 +94,21 @@ def _check(
             entry.status = "passed" if verdict.passed else "wrong"
             entry.error = verdict.error
             entry.message = "" if verdict.passed else f"{name}: {verdict.message}"
-            entry.rule = (
-                f"gradients {verdict.gradient:.0%}, median {verdict.median:.2f}x, "
-                f"losses {verdict.loss:.0%}"
-            )
+            entry.rule = verdict.used
+    wrong = [entry for entry in result.backends if entry.status == "wrong"]
+    if wrong and has_sides:
+        # How much of it is chance.
+        variant, batch = FLOAT64S_SIDES, result.batch_size
+        for entry, verdict in _verdicts(spec, seed, variant, wrong, batch, on_the_device, progress):
+            verdict_of = "passes" if verdict.passed else f"fails: {verdict.message}"
+            entry.message += f"; {variant.name} it {verdict_of} ({verdict.used})"
 
 
 class _Trained:
     """A model that is trained one way, over and over from given weights."""
 
     def __init__(self, model: nn.Module, entry: BackendResult, variant: Variant) -> None:
-        self._model, self._entry = model, entry
+        self.model, self._entry = model, entry
         self._warm = counters.Watch(_is_ours(entry.backend))
         self._is_compiled = False
         if entry.backend == ONE_PROGRAM:
@@ -115,10 +123,10 @@ class _Trained:
         self, weights: dict[str, Any], arguments: tuple[Any, ...], seed: int
     ) -> train_loop.Observed:
         """The very first call's time and counts go into the entry."""
-        self._model.load_state_dict(weights)
+        self.model.load_state_dict(weights)
         watch = self._warm if self._is_compiled else counters.Watch(self._warm.ours)
         with watch.watching():
-            found = _observe(self._model, self._step, arguments, seed)
+            found = _observe(self.model, self._step, arguments, seed)
         self._is_compiled = True
         if self._entry.first_call_s is None:
             self._entry.first_call_s = found.first_step_s
@@ -157,9 +165,15 @@ def _verdicts(
         model = spec.build(seed).train()
         if not variant.dropout:
             train_loop.without_dropout(model)
+        if variant.float64s_sides:
+            model = sides.sided(model)
         weights = copy.deepcopy(model.state_dict())
         arguments = _batch(spec, model, batch, seed)
         wide = copy.deepcopy(model).double()
+        if variant.float64s_sides:
+            sides.take(model, wide, _in_float64(arguments)[:-1])
+            for way in ways.values():
+                sides.take(way.model, wide, ())
         exact = _observe(wide, train_loop.stock_step(wide), _in_float64(arguments), seed)
         del wide
         own.add(_observe(model, train_loop.stock_step(model), arguments, seed), exact)

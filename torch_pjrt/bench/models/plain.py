@@ -73,10 +73,14 @@ class Fire(nn.Module):
         self.squeeze = nn.Conv2d(inputs, squeezed, 1)
         self.pointwise = nn.Conv2d(squeezed, expanded, 1)
         self.neighbours = nn.Conv2d(squeezed, expanded, 3, padding=1)
+        self.first_relu, self.last_relu = nn.ReLU(), nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        few = torch.relu(self.squeeze(x))
-        return torch.cat([self.pointwise(few), self.neighbours(few)], dim=1).relu()
+        few = self.first_relu(self.squeeze(x))
+        y: torch.Tensor = self.last_relu(
+            torch.cat([self.pointwise(few), self.neighbours(few)], dim=1)
+        )
+        return y
 
 
 def squeezenet1_1() -> nn.Module:

@@ -26,9 +26,11 @@ class Residual(nn.Module):
         keeps_shape = inputs == outputs and stride == 1
         projection = [] if keeps_shape else conv_norm(inputs, outputs, 1, stride)
         self.shortcut = nn.Sequential(*projection)
+        self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(self.branch(x) + self.shortcut(x))
+        y: torch.Tensor = self.relu(self.branch(x) + self.shortcut(x))
+        return y
 
 
 def _two_convolutions(inputs: int, width: int, stride: int) -> tuple[list[nn.Module], int]:
