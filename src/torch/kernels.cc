@@ -59,6 +59,13 @@ Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
   return empty(ints(size), ints(stride), or_default(dtype));
 }
 
+Tensor new_empty_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                         std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device>, std::optional<bool>) {
+  require_strided(layout);
+  return empty(ints(size), ints(stride), dtype.value_or(self.scalar_type()));
+}
+
 void reserve(const Tensor& tensor) {
   const Geometry geometry = Geometry::of(*tensor.unsafeGetTensorImpl());
   const auto bytes = static_cast<size_t>(geometry.extent()) * byte_size(geometry.dtype);
@@ -184,7 +191,11 @@ Tensor& copy(Tensor& self, const Tensor& given, bool) {
 }
 
 Tensor copy_from_and_resize(const Tensor& self, const Tensor& destination) {
-  at::native::resize_output(destination, self.sizes());
+  if (at::native::resize_output(destination, self.sizes()) &&
+      at::has_internal_overlap(self) != at::MemOverlap::Yes) {
+    destination.unsafeGetTensorImpl()->set_sizes_and_strides(self.sizes(), self.strides());
+    reserve(destination);
+  }
   destination.copy_(self);
   return destination;
 }
@@ -249,6 +260,7 @@ void add_composed_kernels(torch::Library& aten) {
 void add_kernels(torch::Library& aten) {
   aten.impl("empty.memory_format", empty_memory_format);
   aten.impl("empty_strided", empty_strided);
+  aten.impl("new_empty_strided", new_empty_strided);
   aten.impl("resize_", resize);
   aten.impl("set_", set_nothing);
   aten.impl("set_.source_Storage", set_storage);

@@ -157,6 +157,7 @@ std::unique_ptr<OpFacts> make_facts(const c10::OperatorHandle& handle) {
   }
   facts->traced_name = full_name(*facts->traced);
   facts->has_rule = facts->is_functional && lower::has_rule(facts->traced_name);
+  facts->counts = facts->traced->name() == "aten::arange";
   for (size_t i = 0; facts->has_rule && i < facts->sources.size(); ++i) {
     const c10::Argument& argument = facts->traced->arguments()[i];
     facts->sources[i].is_number = is_number_type(*argument.type());

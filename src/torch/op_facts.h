@@ -34,6 +34,7 @@ struct OpFacts {
   const c10::FunctionSchema* traced = nullptr;
   std::string traced_name;
   bool is_functional = false;    // `traced` writes to nothing
+  bool counts = false;           // numbers that are values say how large the result is: arange
   bool has_rule = false;         // `traced` is lowered as it is
   std::vector<Source> sources;   // for each argument of `traced`
   std::vector<int32_t> written;  // for each result of `traced`: the argument that it is the new

@@ -1,6 +1,7 @@
 #include "torch/recorded_call.h"
 
 #include <ATen/ops/_local_scalar_dense_native.h>
+#include <ATen/ops/arange.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
@@ -71,6 +72,7 @@ RecordedCall::RecordedCall(const OpFacts& facts, std::span<const c10::IValue> ar
     const int32_t given = facts.sources[i].argument;
     given >= 0 ? add(arguments[given], i) : add(argument(i), i);
   }
+  if (facts.counts) add_count();
 }
 
 c10::IValue RecordedCall::argument(size_t traced) const {
@@ -159,6 +161,25 @@ void RecordedCall::add_number(const at::Scalar& number, std::optional<size_t> tr
   numbers_.push_back(Scalar::constant(kind, n));
   key_.push_back('v');
   key_.push_back(static_cast<char>(numbers_.back().scalar_class));
+}
+
+// The size of the result of arange. Throws what eager does for numbers that it doesn't take.
+void RecordedCall::add_count() {
+  at::Scalar start = 0;
+  at::Scalar end = 0;
+  at::Scalar step = 1;
+  at::TensorOptions options(at::kMeta);
+  for (size_t i = 0; i < facts_.sources.size(); ++i) {
+    const std::string& name = facts_.traced->arguments()[i].name();
+    const c10::IValue value = argument(i);
+    if (name == "start") start = value.toScalar();
+    if (name == "end") end = value.toScalar();
+    if (name == "step") step = value.toScalar();
+    if (name == "dtype" && value.isInt()) {
+      options = options.dtype(static_cast<at::ScalarType>(value.toInt()));
+    }
+  }
+  append(key_, at::arange(start, end, step, options).size(0));
 }
 
 std::optional<size_t> RecordedCall::operand_of(size_t argument) const {

@@ -38,6 +38,7 @@ class RecordedCall {
   void add_tensor(const at::Tensor& tensor, std::optional<size_t> traced);
   void add_number(const at::Scalar& number, std::optional<size_t> traced);
   bool is_value(std::optional<size_t> traced, const Number& number) const;
+  void add_count();
   c10::IValue argument(size_t traced) const;
 
   const OpFacts& facts_;
