@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from opinfo.entries import Sample, seed
 from torch._dynamo.backends.debugging import aot_eager
+from torch._dynamo.source import ConstantSource
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatefulSymbolicContext
 from torch.utils._pytree import tree_leaves
 
 import torch_pjrt
@@ -143,6 +144,18 @@ def _without_fallback(gm: torch.fx.GraphModule, tensors: list[torch.Tensor]) -> 
     return backend.pjrt(gm, tensors, options={"fallback": "error"})
 
 
+def _of_known_sizes(tensor: torch.Tensor) -> StatefulSymbolicContext:
+    rank = tensor.dim()
+    return StatefulSymbolicContext(
+        dynamic_sizes=[DimDynamic.STATIC] * rank,
+        dynamic_strides=[DimDynamic.INFER_STRIDE] * rank,
+        constraint_sizes=[None] * rank,
+        constraint_strides=[None] * rank,
+        tensor_source=ConstantSource("tensor"),
+        shape_env_to_source_to_symbol_cache={},
+    )
+
+
 def _captured(
     function: Callable[..., Any], tensors: list[torch.Tensor], compile_graph: Callable[..., Any]
 ) -> Results:
@@ -152,7 +165,12 @@ def _captured(
     seed(0)
     gm = _graph(flat, len(tensors), len(flat(*copies(tensors))))
     seed(0)
-    with tracing(TracingContext(FakeTensorMode(shape_env=ShapeEnv()))):
+    context = TracingContext(FakeTensorMode(shape_env=ShapeEnv()))
+    if torch.is_grad_enabled():
+        # A backward can lack a symbol that Dynamo would give it as an input.
+        for tensor in tensors:
+            context.tensor_to_context[tensor] = _of_known_sizes(tensor)
+    with tracing(context):
         fast = compile_graph(gm, tensors)
     return list(fast(*tensors))
 
@@ -227,7 +245,8 @@ def _recorded(sample: Sample, gradients: bool) -> Results:
         for t in copies(sample.tensors, spread_out=False)
     ]
     seed(0)
-    with torch.set_grad_enabled(gradients):
+    # What makes tensors of numbers alone makes them there, if it isn't told otherwise.
+    with torch.set_grad_enabled(gradients), torch.device("pjrt"):
         results = tree_leaves(sample.on_device(*tensors))
         return _with_gradients(results, tensors) if gradients else results
 

@@ -27,36 +27,45 @@ ROADS = {
 }
 
 
+NO_PROGRAM = "no_program"
+
+
 @dataclass(frozen=True)
 class Cell:
     """Samples of one dtype. `passed`: right, and nothing ran in eager; `fallback`: right, with ops
-    in eager. The others are wrong or raise."""
+    in eager; `wrong`: not what eager gives. The others raise."""
 
     tried: int
     passed: int
     fallback: int
+    wrong: int = 0
 
     @property
     def bad(self) -> int:
         return self.tried - self.passed - self.fallback
 
     def __str__(self) -> str:
-        """E.g. "3/4", and "3+1/4" where one of the four has fallbacks."""
-        return f"{self.passed}{f'+{self.fallback}' if self.fallback else ''}/{self.tried}"
+        """E.g. "3/4", "3+1/4" where one of the four has fallbacks, "3/4!1" where one is wrong."""
+        fallback = f"+{self.fallback}" if self.fallback else ""
+        return f"{self.passed}{fallback}/{self.tried}{f'!{self.wrong}' if self.wrong else ''}"
 
     @staticmethod
     def parse(text: str) -> Cell:
-        right, _, tried = text.partition("/")
+        right, _, rest = text.partition("/")
         passed, _, fallback = right.partition("+")
-        return Cell(int(tried), int(passed), int(fallback or 0))
+        tried, _, wrong = rest.partition("!")
+        return Cell(int(tried), int(passed), int(fallback or 0), int(wrong or 0))
 
     def is_worse_than(self, old: Cell) -> bool:
-        return self.bad > old.bad or self.passed * old.tried < old.passed * self.tried
+        if self.bad > old.bad or self.wrong > old.wrong:
+            return True
+        return self.passed * old.tried < old.passed * self.tried
 
 
 @dataclass(frozen=True)
 class Row:
-    """An entry. `ops`: what ran in eager. `error`: what kept it from being tried, or ""."""
+    """An entry. `ops`: what ran in eager; NO_PROGRAM where nothing was executed for the float32
+    samples that passed. `error`: what kept it from being tried, or ""."""
 
     cells: dict[str, Cell]
     ops: tuple[str, ...]
@@ -65,6 +74,11 @@ class Row:
     def line(self, key: str) -> str:
         cells = " ".join(f"{dtype}={cell}" for dtype, cell in self.cells.items())
         return "\t".join((key, cells, " ".join(self.ops), self.error)).rstrip("\t")
+
+    def is_whole(self, dtype: str) -> bool:
+        """Whether all of its samples passed, in programs."""
+        cell = self.cells.get(dtype)
+        return cell is not None and cell.passed == cell.tried and NO_PROGRAM not in self.ops
 
 
 @dataclass
@@ -107,9 +121,14 @@ def row_of(answer: dict[str, Any]) -> Row:
     cells, ops = {}, Counter[str]()
     for dtype, tally in answer["found"].items():
         if tally["tried"]:
-            cells[dtype] = Cell(tally["tried"], tally["passed"], tally["fallback"])
+            counts = (tally[what] for what in ("tried", "passed", "fallback", "wrong"))
+            cells[dtype] = Cell(*counts)
         ops.update(tally["fallbacks"])
-    return Row(cells, tuple(op.replace(" ", "_") for op, _ in ops.most_common()))
+    names = [op.replace(" ", "_") for op, _ in ops.most_common()]
+    first = answer["found"].get("float32")
+    if first is not None and first["passed"] and not first["executions"]:
+        names.append(NO_PROGRAM)
+    return Row(cells, tuple(names))
 
 
 def worse(key: str, new: Row, old: Row) -> list[str]:
@@ -147,12 +166,13 @@ def other_dtypes(record: Record) -> str:
     ]
     if not cells:
         return ""
-    tried, passed, fallback = (
-        sum(getattr(cell, what) for cell in cells) for what in ("tried", "passed", "fallback")
+    tried, passed, fallback, wrong = (
+        sum(getattr(cell, what) for cell in cells)
+        for what in ("tried", "passed", "fallback", "wrong")
     )
     return (
         f" Of {tried} samples in other dtypes {passed} run with no fallback, {fallback} more are "
-        f"right with one, {tried - passed - fallback} fail."
+        f"right with one, {tried - passed - fallback - wrong} raise, {wrong} are wrong."
     )
 
 
@@ -167,20 +187,25 @@ def how(row: Row, has_rule: bool) -> str:
         return "fails"
     if not passed:
         return "graph break" if row.ops == ("graph_break",) else "fallback"
+    if NO_PROGRAM in row.ops:
+        return "no program"
     name = "rule" if has_rule else "decomposed"
     return f"{name}, fallback" if fallback else name
 
 
 def summary(record: Record, dtype: str) -> str:
-    cells = [row.cells[dtype] for row in record.rows.values() if dtype in row.cells]
+    rows = [row for row in record.rows.values() if dtype in row.cells]
     broken = sum(1 for row in record.rows.values() if row.error)
-    whole = sum(cell.passed == cell.tried for cell in cells)
-    right = sum(cell.bad == 0 for cell in cells)
-    bad = sum(cell.bad > 0 for cell in cells) + broken
-    return (
-        f"{whole} of {len(cells) + broken} entries run every sample with no fallback and no graph "
-        f"break; {right - whole} more are right with one; {bad} have a sample that fails"
+    whole = sum(row.is_whole(dtype) for row in rows)
+    right = sum(row.cells[dtype].bad == 0 for row in rows)
+    idle = sum(row.cells[dtype].bad == 0 and NO_PROGRAM in row.ops for row in rows)
+    wrong = sum(row.cells[dtype].wrong > 0 for row in rows)
+    text = (
+        f"{whole} of {len(rows) + broken} entries run every sample with no fallback and no graph "
+        f"break; {right - whole - idle} more are right with one; "
+        f"{len(rows) - right - wrong + broken} have a sample that raises, {wrong} one that is wrong"
     )
+    return f"{text}; {idle} more execute nothing" if idle else text
 
 
 # Why an entry isn't compiled, or not with each of its samples: by what it is or what runs in eager.
@@ -200,13 +225,14 @@ def reason(key: str, row: Row) -> str:
     return "special functions, custom ops, and dtypes that programs don't have"
 
 
-def left_over(record: Record, dtype: str = "float32") -> list[str]:
-    """The entries that have a sample with a fallback, by the reason."""
+def left_over(record: Record, listed: set[str], dtype: str = "float32") -> list[str]:
+    """The entries that aren't listed yet and have a sample with a fallback, by the reason."""
     groups: dict[str, list[str]] = {}
     for key, row in record.rows.items():
         cell = row.cells.get(dtype)
-        if cell is not None and cell.passed < cell.tried:
+        if key not in listed and cell is not None and cell.passed < cell.tried:
             groups.setdefault(reason(key, row), []).append(f"`{key}`")
+            listed.add(key)
     return [f"- {why} ({len(keys)}): {', '.join(keys)}" for why, keys in sorted(groups.items())]
 
 
@@ -225,8 +251,11 @@ def document(records: dict[str, Record], rules: Iterable[str], names: dict[str, 
         limit = "every sample" if record.limit is None else f"up to {record.limit} samples a dtype"
         lines += [f"- **{road}** ({ROADS[road]}; {limit}): {summary(record, 'float32')}."]
         lines[-1] += other_dtypes(record)
-    lines += ["", "What has a sample in float32 of which eager runs a part:", ""]
-    lines += left_over(records["graph"])
+    listed: set[str] = set()
+    for road in (road for road in ("graph", "backward", "device") if road in records):
+        others = " beside these" if listed else ""
+        lines += ["", f"What has a float32 sample of which eager runs a part, {road}{others}:", ""]
+        lines += left_over(records[road], listed)
     lines += [
         "",
         "How: *rule*, the op itself is lowered; *decomposed*, into ops that are; *fallback*, eager",

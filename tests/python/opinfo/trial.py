@@ -14,6 +14,7 @@ import torch
 from opinfo import roads
 from opinfo.entries import OTHERS_TRIED, Entry, Sample
 from opinfo.roads import Results
+from torch._dynamo.utils import same
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
@@ -249,7 +250,8 @@ class _Trial:
         return bool(torch.equal(there.nan_to_num(), values.nan_to_num()))
 
     def _is_near(self, sample: Sample, k: int, got: Any, want: Any) -> bool:
-        """Whether a float64 computation says that we are not much further off than eager."""
+        """Whether a float64 computation says that we are as near as eager, by the rule by which
+        PyTorch's own benchmarks judge its compilers."""
         if not isinstance(want, torch.Tensor) or not (
             want.dtype.is_floating_point or want.dtype.is_complex
         ):
@@ -269,8 +271,12 @@ class _Trial:
             exact = self._plain(again)[k].to(wide)
         except Exception:
             return False
-        off, eagers = ((t.cpu().to(wide) - exact).abs().max() for t in (got, want))
-        return bool(off <= 3 * eagers + 1e-6 * exact.abs().max())
+        parts = [
+            torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+            for t in (want, got.cpu(), exact)
+        ]
+        tolerance = torch.testing._comparison.default_tolerances(parts[0].dtype)[0]
+        return same(*parts, tol=tolerance, equal_nan=True, log_error=lambda *_: None)
 
 
 def _strides(t: torch.Tensor) -> list[tuple[int, int]]:
