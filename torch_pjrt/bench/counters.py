@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+# Ops on device="pjrt" that ran on the CPU.
+HOST_OPS = "host_ops"
 # Our counters that must not move once a model is warm.
-STILL_WHEN_WARM = ("captures", "compiles", "copied_inputs")
+STILL_WHEN_WARM = ("captures", "compiles", "copied_inputs", HOST_OPS)
 # Dynamo's count of captured graphs, under a name of its own: there for every backend.
 GRAPHS = "dynamo_graphs"
 GRAPH_BREAKS = "dynamo_graph_breaks"
@@ -38,7 +40,10 @@ def read(ours: bool) -> dict[str, int]:
     if ours:
         import torch_pjrt
 
+        from .. import _C
+
         counts |= {name: int(value) for name, value in torch_pjrt.stats().items()}
+        counts[HOST_OPS] = sum(_C.host_ops().values())
     return counts
 
 
@@ -68,6 +73,8 @@ def cold_warnings(cold: Mapping[str, int], ours: bool) -> list[str]:
         warnings.append("Dynamo captured nothing")
     if cold.get(GRAPH_BREAKS, 0):
         warnings.append(f"{cold[GRAPH_BREAKS]} graph breaks")
+    if cold.get(HOST_OPS):
+        warnings.append(f"{cold[HOST_OPS]} {HOST_OPS}")
     if ours and cold.get("compiles", 0) == 0:
         warnings.append("first call compiled nothing: its time isn't cold")
     return warnings
