@@ -1,7 +1,8 @@
-"""What a forward keeps for its backward lies dense in memory.
+"""What a forward keeps for its backward: it lies dense in memory, and stays what it was.
 
 The partition may choose to save a view with gaps or of stride 0, e.g. an expanded mask. A program
-can't read such memory: it would be copied at every call of the backward.
+can't read such memory: it would be copied at every call of the backward. And it may choose to save
+an input that the forward changes in place, to compute from it again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,28 @@ def make_dense(
     result.args = (tuple(outputs),)
     forward.recompile()
     backward.recompile()
+
+
+def keep_old(
+    forward: torch.fx.GraphModule, backward: torch.fx.GraphModule, user_outputs: int
+) -> None:
+    """Saves a copy of each input that the forward changes, in place of the input."""
+    changes = forward.graph.find_nodes(op="call_function", target=aten.copy_.default)
+    changed = {torch_internals.storage_id(node.args[0].meta["val"]) for node in changes}
+    (result,) = forward.graph.find_nodes(op="output")
+    outputs = list(result.args[0])
+    by_name = {node.name: node for node in backward.graph.find_nodes(op="placeholder")}
+    for k in range(user_outputs, len(outputs)):
+        saved = outputs[k]
+        value = saved.meta.get("val") if isinstance(saved, torch.fx.Node) else None
+        if not isinstance(value, torch.Tensor) or torch_internals.storage_id(value) not in changed:
+            continue
+        with forward.graph.inserting_before(changes[0]):
+            outputs[k] = _call(forward.graph, aten.clone.default, saved)
+        if saved.name in by_name:
+            by_name[saved.name].meta["val"] = outputs[k].meta["val"]
+    result.args = (tuple(outputs),)
+    forward.recompile()
 
 
 def _is_dense(value: torch.Tensor) -> bool:

@@ -23,6 +23,7 @@ def partition(joint: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
     forward, backward = torch_internals.partition_with_recomputation(
         random_ops.is_random, joint, *args, **kwargs
     )
+    saved.keep_old(forward, backward, kwargs["num_fwd_outputs"])
     saved.make_dense(forward, backward, kwargs["num_fwd_outputs"])
     donation.mark(forward, backward, kwargs["num_fwd_outputs"])
     return forward, backward
