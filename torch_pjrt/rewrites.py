@@ -81,7 +81,8 @@ def _cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if x1.shape[-1] == 0:  # of which vector_norm takes no maximum
         return difference.sum(-1)
-    return torch.linalg.vector_norm(difference, p, -1)
+    # A negative dim is one that torch's shape function takes for empty, where another dim is.
+    return torch.linalg.vector_norm(difference, p, difference.dim() - 1)
 
 
 def _diagonal_scatter(

@@ -182,8 +182,9 @@ def test_losses() -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, float("inf")])
-def test_distances_of_points_without_coordinates(p: float) -> None:
+def test_distances_of_no_points_and_of_points_without_coordinates(p: float) -> None:
     same(lambda a, b: torch.cdist(a, b, p), torch.rand(3, 0), torch.rand(2, 0))
+    same(lambda a, b: torch.cdist(a, b, p), torch.rand(0, 4), torch.rand(2, 4))
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
