@@ -216,3 +216,24 @@ def test_sizes_by_values_break_no_graph(function: Run) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         fast = torch.compile(lambda t: function(t * 2) + 1, backend="pjrt", fullgraph=True)
         assert torch.equal(fast(x), function(x * 2) + 1)
+
+
+@pytest.mark.filterwarnings("ignore::torch_pjrt.FallbackWarning")
+def test_around_a_ctc_loss_all_is_compiled() -> None:
+    """Dynamo itself stops there, since torch has no shape function for it, and says so."""
+
+    def loss(x: Tensor, targets: Tensor) -> Tensor:
+        y = (x * 2).sin().log_softmax(2)
+        return (F.ctc_loss(y, targets, [6, 5], [3, 2]) * 2).cos() + 1
+
+    x, targets = torch.randn(6, 2, 5), torch.tensor([[1, 2, 2], [3, 1, 0]])
+    assert torch_pjrt.explain(loss, x, targets).breaks[0].reason
+    torch_pjrt.reset_stats()
+    results = []
+    for function in (loss, torch.compile(loss, backend="pjrt")):
+        leaf = x.clone().requires_grad_()
+        value = function(leaf, targets)
+        value.backward()
+        results.append((value, leaf.grad))
+    assert_close(*results)
+    assert torch_pjrt.stats()["executions"] == 4
