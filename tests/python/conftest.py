@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import os
 import tempfile
@@ -51,3 +52,9 @@ def fresh() -> Iterator[None]:
     torch_pjrt.reset_stats()
     yield
     torch._dynamo.reset()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test with a time of its own isn't ended by faulthandler's, which is for all others."""
+    if item.get_closest_marker("timeout"):
+        faulthandler.cancel_dump_traceback_later()
