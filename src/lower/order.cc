@@ -67,11 +67,7 @@ std::optional<Order> reshaped_order(const Dims& from, const Order& order, const 
     if (from[d] == 1) continue;
     const int64_t step = strides[d];
     int64_t count = from[d];
-    size_t before = d;
-    while (before-- > 0 && (from[before] == 1 || strides[before] == step * count)) {
-      count *= from[before];
-      d = before;
-    }
+    for (; d > 0 && (from[d - 1] == 1 || strides[d - 1] == step * count); --d) count *= from[d - 1];
     int64_t taken = 1;
     while (k > 0 && taken < count) {
       --k;

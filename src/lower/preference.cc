@@ -14,7 +14,7 @@ constexpr int64_t kLeastBytes = 16 << 10;
 constexpr int64_t kLeastDepthwiseBytes = 256;
 // To lay out a kernel anew is some 3 % of a convolution that reads each element so often, too
 // little to keep a second copy of a large one for.
-constexpr int64_t kManyUses = 28 * 28;
+constexpr int64_t kManyUses = 784;
 constexpr int64_t kMostBytes = 1 << 20;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
