@@ -9,8 +9,8 @@ from dataclasses import dataclass
 __all__ = ["MINIMUM_OPS", "Op", "stages"]
 
 # A piece of fewer ops isn't worth a program: a call of one costs as much as a small op in eager,
-# and a compile besides. An op alone gains nothing from being compiled either: there is nothing that it
-# could be fused with.
+# and a compile besides. An op alone gains nothing from being compiled either: there is nothing that
+# it could be fused with.
 MINIMUM_OPS = 2
 
 
