@@ -87,7 +87,9 @@ TEST(OrderTest, AReshapedOrderReadsTheSameElements) {
         do {
           const bool is_same = places(to, dense_strides(to, candidate)) == before;
           is_possible |= is_same;
-          if (found == candidate) EXPECT_TRUE(is_same);
+          if (found == candidate) {
+            EXPECT_TRUE(is_same);
+          }
         } while (std::ranges::next_permutation(candidate).found);
         EXPECT_EQ(found.has_value(), is_possible);
       }
