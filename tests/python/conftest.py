@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import itertools
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
+    # A shell that starts this in the background has it ignore Ctrl-C, which tests send.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # For this process, before anything of ours runs. Never the user's own folder.
     os.environ["TORCH_PJRT_CACHE_DIR"] = _CACHES.name
 
