@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from . import counters, environment, report
+from . import counters, environment, process, report
 from .models.registry import Spec
 
 COLUMNS = ["model", "backend", "sizes", "cold s", "restart s", "restart / peer", "load() s"]
@@ -40,13 +38,7 @@ def _process(folder: str, *arguments: object) -> dict[str, Any]:
     """What a process of bench.shapes measured; raises RuntimeError with its last line."""
     env = {**os.environ, "TORCH_PJRT_CACHE_DIR": folder, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     env.pop("TORCH_PJRT_CACHE", None)
-    command = [sys.executable, "-c", _PROCESS, *map(str, arguments)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise RuntimeError(lines[-1])
-    record: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return record
+    return process.printed([sys.executable, "-c", _PROCESS, *map(str, arguments)], env)
 
 
 def measure(spec: Spec, backend: str, shapes: int) -> dict[str, Any]:

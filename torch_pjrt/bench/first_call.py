@@ -6,9 +6,7 @@ What every backend needs, as much as one that does nothing, is TorchDynamo's and
 from __future__ import annotations
 
 import json
-import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +15,7 @@ from typing import Any
 
 import torch
 
-from . import accuracy, environment, host_cost, report
+from . import accuracy, environment, host_cost, process, report, timing
 from .models.registry import MODELS, Spec
 
 OURS, PEER = "pjrt", "inductor"
@@ -73,11 +71,7 @@ def _process(*arguments: object) -> dict[str, Any]:
         env = {**os.environ, **{name: os.path.join(folder, name) for name in places}}
         env.pop("TORCH_PJRT_CACHE", None)
         command = [sys.executable, "-c", _PROCESS, *map(str, arguments)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    record: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return record
+        return process.printed(command, env)
 
 
 def ratio(records: Mapping[str, Mapping[str, Any]]) -> float:
@@ -109,8 +103,8 @@ def run(specs: Sequence[Spec], batch_size: int | None, repeat: int) -> bool:
     print(f"torch-pjrt benchmark: first call, inference, float32; {where['date']}")
     print(f"{where['processor']}, {where['cores']} cores; torch {where['versions']['torch']}\n")
     print("\n".join([report.drawn(COLUMNS, rows, sys.stdout), "", *failures]))
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    mean = timing.geomean(ratios)
+    if mean is not None:
         print(f"geomean ratio: {mean:.3f} over {len(ratios)} models")
     print("\n".join(NOTES), flush=True)
     return not failures and all(cells[-1] == "passed" for cells in rows)

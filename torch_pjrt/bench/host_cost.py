@@ -43,12 +43,19 @@ def compiled(
 
 def do_nothing(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A backend for inference; its outputs are uninitialised."""
+    return compiled_by(_program, gm, example_inputs)
+
+
+def compiled_by(
+    compiler: Callable[..., Any], gm: torch.fx.GraphModule, example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """The backend that gives the compiler our graphs: by our arguments of AOTAutograd."""
     return torch_internals.compile_with_autograd(
         gm,
         list(example_inputs),
-        forward=_program,
-        backward=_program,
-        inference=_program,
+        forward=compiler,
+        backward=compiler,
+        inference=compiler,
         partition=training.partition,
         decompositions=decompositions.table(),
     )

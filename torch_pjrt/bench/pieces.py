@@ -3,6 +3,7 @@ one, and so is what can run between two such without waiting for another."""
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,11 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from .. import decompositions, fx, torch_internals, training
+from .. import fx, torch_internals
 from ..compiler import GraphCompiler
 from ..options import Options
 from ..programs import ProgramMaker
+from . import host_cost
 
 # By parts of an op's name, the first that is in it; all else is what XLA fuses.
 GROUPS = {
@@ -56,17 +58,7 @@ def captured(model: torch.nn.Module, inputs: tuple[Any, ...]) -> Captured:
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    def backend(gm: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return torch_internals.compile_with_autograd(
-            gm,
-            list(example_inputs),
-            forward=keep,
-            backward=keep,
-            inference=keep,
-            partition=training.partition,
-            decompositions=decompositions.table(),
-        )
-
+    backend = functools.partial(host_cost.compiled_by, keep)
     torch.compile(model, backend=backend, fullgraph=True)(*inputs)
     (one,) = found
     return one
