@@ -79,25 +79,24 @@ def _compile(gm: torch.fx.GraphModule, inputs: list[Any], given: Options) -> Cal
         watch=replay.watch_of(gm),
     )
     backward_origin = replace(origin, function=f"the backward of {origin.function}")
+    backward_compiler = _graph_compiler(given, backward_origin).of_backward()
     of_backward = functools.partial(
-        _compiled,
-        compiler=_graph_compiler(given, backward_origin).of_backward(),
-        names=[],
-        outputs=None,
-        random=given.random,
+        _compiled, compiler=backward_compiler, names=[], outputs=None, random=given.random
     )
+    maker, backward_maker = compiler.make_program, backward_compiler.make_program
     try:
-        with kept_captures.keeping(gm, inputs, given, compiler.make_program) as keep:
+        with kept_captures.keeping(gm, inputs, given, maker) as keep:
             return torch_internals.compile_with_autograd(
                 gm,
                 inputs,
-                forward=keep.training(training.forward_compiler(of_function)),
+                forward=keep.training(training.forward_compiler(of_function), maker),
                 backward=keep.training(
                     training.backward_compiler(
                         of_backward, origin.function, gives_memory=not keep.has_training
-                    )
+                    ),
+                    backward_maker,
                 ),
-                inference=keep.inference(functools.partial(of_function, keeps_weights=True)),
+                inference=keep.inference(functools.partial(of_function, keeps_weights=True), maker),
                 partition=training.partition_checked(compiler.check)
                 if given.fallback == "eager"
                 else training.partition,

@@ -87,25 +87,24 @@ class KeptCapture(torch_internals.OutputCode):
 
 @dataclass(frozen=True)
 class Keep:
-    """Which of a function's compilers return a KeptCapture."""
+    """Which of a function's compilers return a KeptCapture, whose program the maker makes."""
 
-    maker: ProgramMaker
     has_inference: bool = False
     has_training: bool = False
     is_asked: bool = False  # by the user, for this function: one that can't be kept is an error
 
-    def inference(self, compiler: Compiler) -> Compiler:
-        return self._keeping(compiler) if self.has_inference else compiler
+    def inference(self, compiler: Compiler, maker: ProgramMaker) -> Compiler:
+        return self._keeping(compiler, maker) if self.has_inference else compiler
 
-    def training(self, compiler: Compiler) -> Compiler:
+    def training(self, compiler: Compiler, maker: ProgramMaker) -> Compiler:
         """Of a forward or a backward."""
         if self.has_training:
-            return self._keeping(compiler)
+            return self._keeping(compiler, maker)
         return torch_internals.keepable(compiler) if self.has_inference else compiler
 
-    def _keeping(self, compiler: Compiler) -> Compiler:
+    def _keeping(self, compiler: Compiler, maker: ProgramMaker) -> Compiler:
         def compile_kept(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> KeptCapture:
-            found = KeptCapture.of(compiler(gm, inputs), self.maker)
+            found = KeptCapture.of(compiler(gm, inputs), maker)
             if self.is_asked and found.graph is None:
                 raise failure(
                     "unsupported",
@@ -113,7 +112,7 @@ class Keep:
                     "ops in eager between programs, or draws on the host",
                     remedy="call torch_pjrt.explain(function, *args) to see which; compile it "
                     "without aot_compile to run it so",
-                    function=self.maker.origin.function,
+                    function=maker.origin.function,
                 )
             return found
 
@@ -131,22 +130,22 @@ def keeping(
     """
     if torch_internals.is_to_be_saved():
         with torch_internals.stored_nowhere():
-            yield Keep(maker, has_inference=True, has_training=True, is_asked=True)
+            yield Keep(has_inference=True, has_training=True, is_asked=True)
         return
     if not given.keep_captures or given.random != "default" or not given.disk_cache:
-        yield Keep(maker)
+        yield Keep()
         return
     needing = [*inputs, *gm.parameters(), *gm.buffers()]
     tensors = [value for value in needing if isinstance(value, torch.Tensor)]
     if any(
         t.device.type == "pjrt" or (torch.is_grad_enabled() and t.requires_grad) for t in tensors
     ):
-        yield Keep(maker)
+        yield Keep()
         return
     token = _maker.set(maker)
     try:
         with torch_internals.autograd_cache(_Store(), _tag(given, inputs)):
-            yield Keep(maker, has_inference=True)
+            yield Keep(has_inference=True)
     finally:
         _maker.reset(token)
 

@@ -121,6 +121,7 @@ import torch_pjrt
 counts = torch_pjrt.stats()
 assert (counts["captures"], counts["fallbacks"], counts["graph_breaks"]) == (6, 0, 0), counts
 assert counts["executions"] == 8, counts
+assert sum("the backward of" in line for line in str(torch_pjrt.explain_compiles()).splitlines())
 """
 )
 
